@@ -85,6 +85,7 @@ func acts() map[string]func(context.Context, *flag.FlagSet, []string, *tally) er
 		"log":      actLog,      // writes to a file that grows up to a size
 		"lockup":   actLockUp,   // takes locks on a file on which it has many
 		"turn":     actTurn,     // takes turns at a lock with many threads, or waits for work with them
+		"crew":     actCrew,     // takes turns at a file lock with worker processes
 		"pingpong": actPingPong, // hands a byte to and fro between two threads
 		"purge":    actPurge,    // removes directories of which many names are cached that do not exist
 	}

@@ -121,8 +121,8 @@ func Catalogue() []Story {
 	return slices.Concat(
 		linkStories(), hubStories(), peerStories(), packetStories(), tableStories(), purgeStories(),
 		functionStories(), cpuStories(), limitStories(), reachedStories(), stallStories(),
-		waitStories(), crashStories(), turnStories(), pathStories(), writebackStories(),
-		swapStories(), trackStories(), deviceStories(),
+		waitStories(), turnStories(), crewStories(), pathStories(), writebackStories(),
+		swapStories(), trackStories(), deviceStories(), crashStories(),
 	)
 }
 

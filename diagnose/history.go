@@ -18,9 +18,11 @@ const HistoryOver = 10 * measure.Second
 // How often a running recording is diagnosed.
 const (
 	historyEvery = 10 * measure.Second // the least time between two
-	// a diagnosis may use a thousandth of a CPU: above 10 ms they are less frequent
+	// diagnoses may use a thousandth of a CPU: above 10 ms each they are less frequent
 	historyShare = 1000
-	historyAgain = measure.Minute // lasting findings are logged this often
+	// with a reader, five thousandths: less frequent above 50 ms
+	historyShareRead = 200
+	historyAgain     = measure.Minute // lasting findings are logged this often
 	// a diagnosis reads the days before for two pieces of evidence; the next one reads others
 	historyAsks = 3 * usualDays
 )
@@ -48,7 +50,7 @@ type Log interface {
 // History diagnoses a recording while it runs. It logs the findings when they change, and once per
 // minute while they last. Where a diagnosis is expensive, and so less frequent, one that has a new
 // finding is repeated after ten seconds, and the next one comes later by that time. Safe for
-// several goroutines.
+// several goroutines. While somebody reads each diagnosis (Attend), they are more frequent.
 type History struct {
 	recording Recording
 	log       Log
@@ -65,6 +67,7 @@ type History struct {
 	cost   measure.Span  // CPU time of a recent diagnosis
 	spent  measure.Span  // CPU time of all of them
 	fault  error         // why the newest could not be logged
+	reads  int           // readers: those that Attend let in and that have not left
 }
 
 // NewHistory returns the history of a recording. cpu returns the CPU time of the calling thread.
@@ -94,12 +97,13 @@ func (h *History) run(ctx context.Context) error {
 	var when measure.Time
 	var early measure.Span // time by which a diagnosis came early
 	for {
-		wait := h.every() + early
-		if early = 0; h.holds.unconfirmed() && wait == h.every() {
+		every := h.every(historyShare)
+		wait := every + early
+		if early = 0; h.holds.unconfirmed() && wait == every {
 			wait, early = historyEvery, wait-historyEvery
 		}
 		// The first diagnosis covers ten seconds of this run: earlier ticks belong to another run.
-		if at, err = h.recording.Tick(ctx, at.Add(wait-1)); err != nil {
+		if at, err = h.wait(ctx, at, wait); err != nil {
 			return err
 		}
 		report, document, spent, err := h.look(ctx, at)
@@ -125,6 +129,40 @@ func (h *History) run(ctx context.Context) error {
 		h.next = make(chan struct{})
 		h.mu.Unlock()
 	}
+}
+
+// wait waits until wait has passed since the diagnosis at a tick, or less with a reader. It returns
+// the tick for the next one.
+func (h *History) wait(ctx context.Context, since measure.Time, wait measure.Span) (
+	at measure.Time, err error,
+) {
+	// A reader may come at any time.
+	for least := min(wait, historyEvery); ; least += measure.Second {
+		if at, err = h.recording.Tick(ctx, since.Add(least-1)); err != nil {
+			return 0, err
+		}
+		if at.Sub(since) >= wait || h.attended() && at.Sub(since) >= h.every(historyShareRead) {
+			return at, nil
+		}
+		least = max(least, at.Sub(since)/measure.Second*measure.Second)
+	}
+}
+
+// Attend reports that somebody reads each diagnosis, until leave is called.
+func (h *History) Attend() (leave func()) {
+	add := func(n int) {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		h.reads += n
+	}
+	add(1)
+	return sync.OnceFunc(func() { add(-1) })
+}
+
+func (h *History) attended() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.reads > 0
 }
 
 // look diagnoses the time range that ends at a tick. It returns the report, its JSON and the CPU
@@ -173,11 +211,11 @@ func found(r *Report) []string {
 	return all
 }
 
-// every returns the time between two diagnoses, in whole seconds.
-func (h *History) every() measure.Span {
+// every returns the time between two diagnoses that may use 1/share of a CPU, in whole seconds.
+func (h *History) every(share measure.Span) measure.Span {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return max(historyEvery, (h.cost*historyShare+measure.Second-1)/measure.Second*measure.Second)
+	return max(historyEvery, (h.cost*share+measure.Second-1)/measure.Second*measure.Second)
 }
 
 // Cost returns the CPU time of a recent diagnosis, smoothed; 0 before the first.

@@ -13,10 +13,11 @@ import (
 
 // recording ticks each second, as fast as it is called, and has swap traffic for a while.
 type recording struct {
-	last  measure.Time
-	until measure.Time
-	sick  func(at measure.Time) bool
-	asked []measure.Interval
+	ticked func(at measure.Time) // called at each tick; may be nil
+	last   measure.Time
+	until  measure.Time
+	sick   func(at measure.Time) bool
+	asked  []measure.Interval
 }
 
 func (r *recording) Tick(ctx context.Context, after measure.Time) (measure.Time, error) {
@@ -28,6 +29,9 @@ func (r *recording) Tick(ctx context.Context, after measure.Time) (measure.Time,
 	}
 	if r.last > r.until {
 		return 0, errors.New("the recording has ended")
+	}
+	if r.ticked != nil {
+		r.ticked(r.last)
 	}
 	return r.last, nil
 }
@@ -148,6 +152,59 @@ func TestHistoryIsCheap(t *testing.T) {
 	}
 	if h.Trouble() == "" {
 		t.Error("a log that refuses is no trouble")
+	}
+}
+
+// TestHistoryWithAReader: a diagnosis of 45 ms comes each ten seconds while somebody reads it, and
+// one of 120 ms as often as half a percent of a CPU allows. The reader comes between two of them.
+func TestHistoryWithAReader(t *testing.T) {
+	for _, tt := range []struct {
+		name        string
+		costs       measure.Span
+		alone, with measure.Span
+	}{
+		{"cheap", 45 * measure.Millisecond, 45 * measure.Second, 10 * measure.Second},
+		{"expensive", 120 * measure.Millisecond, 120 * measure.Second, 24 * measure.Second},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			const start = 1000
+			comes, leaves := measure.Time(1500*measure.Second), measure.Time(1800*measure.Second)
+			var h *History
+			var leave func()
+			r := &recording{until: measure.Time(2500 * measure.Second),
+				sick: func(measure.Time) bool { return false }}
+			r.ticked = func(at measure.Time) {
+				if at >= comes && leave == nil {
+					leave = h.Attend()
+				}
+				if at >= leaves {
+					leave()
+					leave() // once is enough
+				}
+			}
+			used := measure.Span(0)
+			h = NewHistory(r, &memoryLog{}, swapRule(),
+				func() measure.Span { used += tt.costs; return used })
+			h.Run(t.Context())
+			before, during, after := 0, 0, 0
+			for i, over := range r.asked[1:] {
+				gap := over.End.Sub(r.asked[i].End)
+				switch {
+				case over.End < comes && gap == tt.alone:
+					before++
+				case r.asked[i].End > comes && over.End < leaves && gap == tt.with:
+					during++
+				case r.asked[i].End > leaves && gap == tt.alone:
+					after++
+				case over.End < comes, r.asked[i].End > comes && over.End < leaves,
+					r.asked[i].End > leaves:
+					t.Errorf("%v after %v", over.End, r.asked[i].End)
+				}
+			}
+			if before < 2 || during < 8 || after < 2 {
+				t.Errorf("%d before, %d with the reader, %d after", before, during, after)
+			}
+		})
 	}
 }
 

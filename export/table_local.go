@@ -10,6 +10,7 @@ func localLines() []line {
 	const ofProcess = ` by pid,process`
 	const ofThread = ` by pid,process,tid,thread`
 	lines := []line{
+		{query: "file.lock.waiters" + ofProcess + `,file,kind`, kind: level, unit: count},
 		{query: "irq.affinity by irq,device,type,affinity,effective", kind: level, unit: count,
 			local: fact},
 		{query: "irq.count by irq,cpu,device,type", kind: delta, unit: events,

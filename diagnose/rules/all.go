@@ -52,6 +52,7 @@ func All() []diagnose.Rule {
 		zombiesPileUp(),
 		crashLoop(),
 		lockConvoy(),
+		fileLockWait(),
 		switchStorm(),
 		realtimeHog(),
 		cpusConfined(),

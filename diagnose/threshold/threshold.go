@@ -23,7 +23,7 @@ func All() []Threshold {
 		disks(), hangs(), stalls(), blocked(), links(), unused(),
 		losses(), tcp(), tcpStalls(), sendBuffers(), nagleDelays(), blackHoles(),
 		connects(), names(), refused(), peers(), limits(),
-		zombies(), locks(), switches(), realtime(), confinement(), state(), doubts(),
+		zombies(), locks(), fileLocks(), switches(), realtime(), confinement(), state(), doubts(),
 		anybody(), crashes(),
 	} {
 		all = append(all, list...)

@@ -339,7 +339,7 @@ func (s *Sampler) Run(ctx context.Context, queries []measure.Query, sink measure
 			asked, measure.Query{Stat: SampledBusy, By: []string{"slot"}, Step: queries[0].Step},
 		)
 	}
-	d := due{hz: float64(s.hz), idle: newIdleness()}
+	d := due{hz: float64(s.hz), times: newCPUTimes()}
 	return source.RunNotify(ctx, asked, measure.SinkFunc(func(batches []*measure.Batch) error {
 		rate := d.account(batches[0])
 		batches[0].Notes = append(batches[0].Notes, s.Files.Notes()...)
@@ -350,5 +350,5 @@ func (s *Sampler) Run(ctx context.Context, queries []measure.Query, sink measure
 			batches = append(batches, rate)
 		}
 		return sink.Accept(batches)
-	}), func() { d.idle.look() })
+	}), d.begin)
 }

@@ -13,42 +13,44 @@ import (
 	"culprit/trace"
 )
 
-// due compares the samples that came with those that were due.
+// due compares the samples that came with those that were due, over periods of duePeriod samples.
 type due struct {
-	hz   float64
-	cpus map[string]*dueCPU
-	list []string // of CPUs, in the order of OnlineCPUs
-	idle idleness
-	rate measure.Batch
+	hz    float64
+	cpus  map[string]*dueCPU
+	list  []string // of CPUs, in the order of OnlineCPUs
+	times cpuTimes
+	whole float64 // samples that were due per CPU in this period
+	// dropped is how many samples of this period are reported as lost by the program.
+	dropped float64
+	deaf    []string // CPUs whose idle time had too few samples in the previous period
+	rate    measure.Batch
 }
 
-// dueCPU counts the samples of one CPU. Each period of deafOver due samples decides on deaf.
+// dueCPU counts the samples of one CPU.
 type dueCPU struct {
 	// lacks is how many samples were due, did not come and are not reported yet; below 0: more came
 	// than were due.
-	lacks   float64
-	asleep  float64 // the part of lacks that was due while the CPU was idle, as far as known
-	due     float64 // in this period
-	came    float64 // in this period
-	resting bool    // some sample of this period found the CPU idle
-	deaf    bool    // in the previous period many samples lacked and none found the CPU idle
+	lacks float64
+	busy  float64 // samples of processes that came in this period
+	idle  float64 // samples of idleness that came in this period
 }
 
 const (
 	// jitter is how many samples may lack only because of the moment of a reading.
 	jitter = 3
-	// deafOver is how many samples are due in a period. A CPU that lacks more than deafShare of
-	// them may have no samples while it is idle.
-	deafOver  = 490
-	deafShare = 0.2
+	// duePeriod is how many samples are due in a period: a shorter one could not distinguish
+	// samples of idle time that the kernel does not take from others.
+	duePeriod = 490
+	// sure is how many standard deviations fewer samples than expected are not by chance.
+	sure = 3
 )
 
-// Reasons why samples that were due did not come.
+// Reasons why samples that were due did not come. It is no loss that none come while a CPU sleeps
+// without ticks, or while a virtual machine does not run: no program runs then.
 const (
-	lostAsleep = "samples that were due while a CPU was idle and did not come: " +
-		"this kernel takes none then, so idle time and interrupts in it are missing"
-	lostOther = "samples that were due and did not come: the kernel takes none while a CPU " +
-		"sleeps without ticks, a virtual machine does not run, or sampling would cost too much"
+	lostBusy = "samples that were due while a CPU was busy and did not come: " +
+		"the kernel takes fewer if sampling costs too much"
+	lostAny = "samples that were due and did not come: how busy the CPUs were is not known"
 )
 
 // account adds missing samples to the losses and notes of a batch, and returns the batch of rates.
@@ -58,56 +60,103 @@ func (d *due) account(b *measure.Batch) *measure.Batch {
 	if b.Over.Span() <= 0 {
 		return &d.rate
 	}
-	d.count(b)
-	idle := d.idle.look()
-	lost, asleep, deaf := 0.0, 0.0, []string(nil)
+	now := d.hz * b.Over.Seconds()
+	d.whole += now
 	for n, name := range d.list {
-		c := d.cpus[name]
-		now := d.hz * b.Over.Seconds()
-		c.due += now
-		c.lacks = max(c.lacks+now, -jitter)
-		c.asleep = min(max(c.asleep+d.hz*idle[name], 0), max(c.lacks, 0))
-		if whole := math.Floor(c.lacks); whole > jitter {
-			rested := min(math.Round(c.asleep), whole)
-			asleep += rested
-			lost += whole - rested
-			c.lacks -= whole
-			c.asleep = 0
-			d.idle.looks = idleLooks
-		}
-		if c.due >= deafOver {
-			c.deaf = c.came < (1-deafShare)*c.due && !c.resting
-			c.due, c.came, c.resting = 0, 0, false
-		}
-		if c.deaf {
-			deaf = append(deaf, name)
-		}
+		d.cpus[name].lacks += now
 		d.rate.Labels = append(d.rate.Labels, name)
 		d.rate.Keys = append(d.rate.Keys, measure.Label(n))
 		d.rate.Values = append(d.rate.Values, d.hz)
 	}
+	d.count(b)
 	// Samples that the program dropped are reported already, and are among the missing ones.
 	for _, l := range b.Loss {
 		if l.Kind != measure.LostStacks { // those samples came, without their stacks
-			reported := min(float64(l.Events), lost)
-			lost -= reported
-			asleep -= min(float64(l.Events)-reported, asleep)
+			d.dropped += float64(l.Events)
 		}
 	}
-	b.Loss = append(b.Loss, trace.LossOf(lostAsleep, uint64(asleep))...)
-	b.Loss = append(b.Loss, trace.LossOf(lostOther, uint64(lost))...)
-	if len(deaf) > 0 {
+	if d.whole >= duePeriod {
+		d.settle(b)
+	}
+	if len(d.deaf) > 0 {
 		const most = 16
-		which := "CPU " + strings.Join(deaf[:min(most, len(deaf))], ", ")
-		if len(deaf) > most {
-			which = fmt.Sprintf("%d CPUs", len(deaf))
+		which := "CPU " + strings.Join(d.deaf[:min(most, len(d.deaf))], ", ")
+		if len(d.deaf) > most {
+			which = fmt.Sprintf("%d CPUs", len(d.deaf))
 		}
 		b.Notes = append(
 			b.Notes,
-			"no samples while idle on "+which+": interrupts at that time are in no stack",
+			"few or no samples of idle time on "+which+": interrupts in it are in no stack",
 		)
 	}
 	return &d.rate
+}
+
+// settle ends a period: it reports the samples that did not come, and names the CPUs that have too
+// few of their idle time.
+func (d *due) settle(b *measure.Batch) {
+	d.deaf = d.deaf[:0]
+	times, known := d.times.look()
+	lost, unknown := 0.0, 0.0
+	for _, name := range d.list {
+		c := d.cpus[name]
+		t, ok := times[name]
+		switch whole := math.Floor(c.lacks); {
+		case whole <= jitter:
+			c.lacks = max(c.lacks, -jitter)
+		case !known:
+			unknown += whole
+			c.lacks -= whole
+		case !ok: // it went online in this period
+			c.lacks = 0
+		default:
+			n, deaf := c.lost(d.hz, d.whole, t)
+			lost += n
+			c.lacks = 0
+			if deaf {
+				d.deaf = append(d.deaf, name)
+			}
+		}
+	}
+	lost = max(lost-d.dropped, 0)
+	unknown = max(unknown-d.dropped, 0) // one of them is 0
+	b.Loss = append(b.Loss, trace.LossOf(lostBusy, uint64(lost))...)
+	b.Loss = append(b.Loss, trace.LossOf(lostAny, uint64(unknown))...)
+	d.restart()
+}
+
+// lost returns how many of the lacking samples of a period are lost, and whether idle time has too
+// few samples. whole is how many were due, t what the CPU did.
+//
+// Which samples meet a process is chance: of n samples of a CPU that is busy for the share p, n*p
+// do, give or take the root of n*p*(1-p). So a lack of idle samples, or of busy ones where idle
+// samples lack as well, counts only if it is not by chance. Where idle samples do come, what lacks
+// was due while the CPU was busy.
+func (c *dueCPU) lost(hz, whole float64, t cpuTime) (lost float64, deaf bool) {
+	p := min(t.busy*hz/whole, 1)
+	chance := jitter + sure*math.Sqrt(whole*p*(1-p))
+	if deaf = t.idle*hz-c.idle > chance; deaf {
+		if lost = t.busy*hz - c.busy; lost <= chance {
+			return 0, true
+		}
+	} else if lost = c.lacks - t.stolen*hz; lost <= jitter {
+		return 0, false
+	}
+	return math.Floor(min(lost, c.lacks)), deaf
+}
+
+// begin begins the first period.
+func (d *due) begin() {
+	d.times.look()
+	d.restart()
+}
+
+// restart begins a period.
+func (d *due) restart() {
+	d.whole, d.dropped = 0, 0
+	for _, c := range d.cpus {
+		c.busy, c.idle = 0, 0
+	}
 }
 
 // readOnline updates the list of CPUs when CPUs went online or offline.
@@ -129,7 +178,7 @@ func (d *due) readOnline() {
 	d.cpus = fresh
 }
 
-// count subtracts the samples of a batch from those that lack, and notes which CPUs were idle.
+// count subtracts the samples of a batch from those that lack.
 func (d *due) count(b *measure.Batch) {
 	process, pid := slices.Index(b.By, "process"), slices.Index(b.By, "pid")
 	cpu := slices.Index(b.By, "cpu")
@@ -140,12 +189,12 @@ func (d *due) count(b *measure.Batch) {
 			continue // it went offline meanwhile
 		}
 		c.lacks -= b.Values[i]
-		c.came += b.Values[i]
 		// Processes outside of this PID namespace have the ID 0 too.
 		if b.Labels[key[pid]] == "0" &&
 			(process < 0 || strings.HasPrefix(b.Labels[key[process]], "swapper")) {
-			c.resting = true
-			c.asleep -= b.Values[i]
+			c.idle += b.Values[i]
+		} else {
+			c.busy += b.Values[i]
 		}
 	}
 }

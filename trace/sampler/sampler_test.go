@@ -110,151 +110,196 @@ func TestSamplerShares(t *testing.T) {
 	}
 }
 
-// Missing samples are reported as lost, each once, and late ones are not. A note names a CPU that
-// has no samples while it is idle.
-func TestDue(t *testing.T) {
-	cpus, err := proc.OnlineCPUs(kernel.Root{})
+// dueBench feeds a due with seconds of samples, and with a /proc/stat.
+type dueBench struct {
+	t    *testing.T
+	due  due
+	cpus []string
+	stat map[string][8]uint64
+}
+
+func newDueBench(t *testing.T, stat bool) *dueBench {
+	online, err := proc.OnlineCPUs(kernel.Root{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	tick := func(d *due, each func(cpu int) (pid string, n float64)) *measure.Batch {
-		b := &measure.Batch{
-			Stat: SampledStacks,
-			By:   []string{"pid", "cpu"},
-			Over: measure.Interval{End: measure.Time(measure.Second)},
-		}
-		for _, c := range cpus {
-			pid, n := each(int(c))
-			l := measure.Label(len(b.Labels))
-			b.Labels = append(b.Labels, pid, strconv.Itoa(int(c)))
-			b.Keys, b.Values = append(b.Keys, l, l+1), append(b.Values, n)
-		}
-		rate := d.account(b)
-		if len(rate.Values) != len(cpus) ||
-			slices.ContainsFunc(rate.Values, func(v float64) bool { return v != 49 }) {
-			t.Errorf("the rates are %v", rate.Values)
-		}
-		return b
+	d := &dueBench{t: t, stat: map[string][8]uint64{}}
+	d.due = due{hz: 49, times: cpuTimes{path: filepath.Join(t.TempDir(), "stat"), perSec: 100}}
+	for _, c := range online {
+		d.cpus = append(d.cpus, strconv.Itoa(int(c)))
 	}
-	d := due{hz: 49}
-	for n := range 40 {
-		// one is late; the next reading has it
-		b := tick(&d, func(int) (string, float64) { return "0", 48 + 2*float64(n%2) })
-		if len(b.Loss)+len(b.Notes) > 0 {
-			t.Fatalf("nothing lacks, and it says %v %v", b.Loss, b.Notes)
-		}
+	if stat {
+		d.write()
 	}
-	d = due{hz: 49}
-	lost, noted := uint64(0), false
-	for range 40 {
-		b := tick(&d, func(cpu int) (string, float64) {
-			if cpu == int(cpus[0]) {
-				return "7", 20
-			}
-			return "0", 49
-		})
-		for _, l := range b.Loss {
-			lost += l.Events
+	d.due.begin()
+	return d
+}
+
+func (d *dueBench) write() {
+	text := "cpu  1 2 3 4 5 6 7 8 9 10\n"
+	for _, c := range d.cpus {
+		text += "cpu" + c
+		for _, n := range d.stat[c] {
+			text += fmt.Sprint(" ", n)
 		}
-		for _, n := range b.Notes {
-			noted = noted ||
-				strings.Contains(n, "while idle on CPU "+strconv.Itoa(int(cpus[0]))+":")
-		}
+		text += " 0 0\n"
 	}
-	if lost < 40*29-jitter-1 || lost > 40*29 || !noted {
-		t.Errorf(
-			"%d samples lack, and %d are reported; CPU %d is named: %v", 40*29, lost, cpus[0], noted,
-		)
+	if err := os.WriteFile(d.due.times.path, []byte(text+"intr 1 2\n"), 0o600); err != nil {
+		d.t.Fatal(err)
 	}
 }
 
-// Samples that lack while a CPU is idle have a reason of their own, and samples that the program
-// dropped are not reported twice.
-func TestDueAsleep(t *testing.T) {
-	cpus, err := proc.OnlineCPUs(kernel.Root{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	file, ticks := filepath.Join(t.TempDir(), "stat"), 0
-	d := due{hz: 49, idle: idleness{path: file, perSec: 100, looks: idleLooks}}
-	// second adds a second in which the first CPU has busy samples of a process and idle samples of
-	// idleness, and was idle for rested hundredths. The other CPUs have all samples.
-	second := func(busy, idle float64, rested int, already ...measure.Loss) map[string]uint64 {
-		ticks += rested
-		text := fmt.Sprintf(
-			"cpu  1 2 3 %d 5 0 0 0 0 0\ncpu%d 1 2 3 %d 5 0 0 0 0 0\nintr 1 2\n", ticks, cpus[0],
-			ticks,
-		)
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+// dueSecond is what the first CPU does in a second, in hundredths, and its samples.
+type dueSecond struct{ sys, idle, soft, steal, came, rested int }
+
+// period adds ten seconds, in which the other CPUs are busy and have all their samples. It returns
+// the losses by reason and the last notes.
+func (d *dueBench) period(s dueSecond, already ...measure.Loss) (map[string]uint64, []string) {
+	d.t.Helper()
+	out, notes := map[string]uint64{}, []string(nil)
+	for i := range 10 {
 		b := &measure.Batch{
-			Stat: SampledStacks,
-			By:   []string{"pid", "cpu"},
+			Stat: SampledStacks, By: []string{"pid", "cpu"},
 			Over: measure.Interval{End: measure.Time(measure.Second)},
-			Loss: already,
 		}
-		for n, c := range cpus {
-			l := measure.Label(len(b.Labels))
-			b.Labels = append(b.Labels, "7", "0", strconv.Itoa(int(c)))
+		for n, c := range d.cpus {
+			did := dueSecond{sys: 100, came: 49}
 			if n == 0 {
-				b.Keys, b.Values = append(b.Keys, l, l+2, l+1, l+2), append(b.Values, busy, idle)
-			} else {
-				b.Keys, b.Values = append(b.Keys, l, l+2), append(b.Values, 49)
+				did = s
 			}
+			stat := d.stat[c]
+			stat[2] += uint64(did.sys)
+			stat[3] += uint64(did.idle)
+			stat[6] += uint64(did.soft)
+			stat[7] += uint64(did.steal)
+			d.stat[c] = stat
+			l := measure.Label(len(b.Labels))
+			b.Labels = append(b.Labels, "7", "0", c)
+			b.Keys = append(b.Keys, l, l+2, l+1, l+2)
+			b.Values = append(b.Values, float64(did.came), float64(did.rested))
 		}
-		d.account(b)
-		out := map[string]uint64{}
+		if i == 4 {
+			b.Loss = append(b.Loss, already...)
+		}
+		if d.due.times.last != nil {
+			d.write()
+		}
+		rate := d.due.account(b)
+		if len(rate.Values) != len(d.cpus) ||
+			slices.ContainsFunc(rate.Values, func(v float64) bool { return v != 49 }) {
+			d.t.Errorf("the rates are %v", rate.Values)
+		}
 		for _, l := range b.Loss {
 			out[l.Reason] += l.Events
 		}
-		return out
+		notes = b.Notes
 	}
-	check := func(what string, got, want map[string]uint64) {
-		t.Helper()
-		if !maps.Equal(got, want) {
-			t.Errorf("%s: %v, want %v", what, got, want)
-		}
-	}
-	check(
-		"how long it was idle is not known yet", second(24, 0, 50),
-		map[string]uint64{lostOther: 25},
-	)
-	check("none comes while it is idle", second(29, 0, 40), map[string]uint64{lostAsleep: 20})
-	check("all come", second(29, 20, 40), map[string]uint64{})
-	check(
-		"none comes of idleness, nor some of a process", second(9, 0, 40),
-		map[string]uint64{lostAsleep: 20, lostOther: 20},
-	)
-	check(
-		"those of idleness come, and some of a process do not", second(9, 20, 40),
-		map[string]uint64{lostOther: 20},
-	)
-	const full = "a map was full"
-	check(
-		"some were lost on the way", second(9, 20, 40, measure.Loss{Reason: full, Events: 15}),
-		map[string]uint64{full: 15, lostOther: 5},
-	)
-	check(
-		"stacks were lost on the way",
-		second(
-			9, 20, 40, measure.Loss{Reason: full, Events: 15, Kind: measure.LostStacks},
-		),
-		map[string]uint64{full: 15, lostOther: 20},
-	)
-	for range idleLooks {
-		check("all come", second(49, 0, 0), map[string]uint64{})
-	}
-	check("it was not looked at any more", second(29, 0, 40), map[string]uint64{lostOther: 20})
-	check("it does no harm to be idle and to look again", second(29, 20, 40), map[string]uint64{})
-	check("it is looked at again", second(29, 0, 40), map[string]uint64{lostAsleep: 20})
+	return out, notes
 }
 
-func FuzzParseIdle(f *testing.F) {
-	f.Add([]byte("cpu  1 2 3 4 5 6\ncpu0 1 2 3 4 5 6 7\ncpu1 1 2 3 x 5 6\nintr 7\n"))
+// Samples that were due while a CPU was busy are reported as lost, each once. Idle time without
+// samples is a note, and time in which the virtual machine did not run is nothing.
+func TestDue(t *testing.T) {
+	const full = "a map was full"
+	for _, tt := range []struct {
+		name    string
+		second  dueSecond
+		already []measure.Loss
+		want    map[string]uint64
+		noted   bool
+	}{
+		{
+			"all come", dueSecond{sys: 40, idle: 60, came: 20, rested: 29}, nil,
+			map[string]uint64{}, false,
+		},
+		{
+			"none comes while it is idle", dueSecond{sys: 40, idle: 60, came: 20}, nil,
+			map[string]uint64{}, true,
+		},
+		{
+			"half come while it is idle", dueSecond{sys: 40, idle: 60, came: 20, rested: 15}, nil,
+			map[string]uint64{}, true,
+		},
+		{
+			"none comes while it is idle, and it has time in no column",
+			dueSecond{sys: 40, idle: 50, came: 19}, nil, map[string]uint64{}, true,
+		},
+		{
+			"it does not run a tenth of the time", dueSecond{sys: 90, steal: 10, came: 44}, nil,
+			map[string]uint64{}, false,
+		},
+		{
+			"half of those of a process", dueSecond{sys: 100, came: 25}, nil,
+			map[string]uint64{lostBusy: 240}, false,
+		},
+		{
+			"half of those of interrupts", dueSecond{soft: 100, came: 25}, nil,
+			map[string]uint64{lostBusy: 240}, false,
+		},
+		{
+			"those of idleness come, and few of a process",
+			dueSecond{sys: 60, idle: 40, came: 9, rested: 20}, nil,
+			map[string]uint64{lostBusy: 200}, false,
+		},
+		{
+			"none of idleness comes, and few of a process", dueSecond{sys: 60, idle: 40, came: 9},
+			nil, map[string]uint64{lostBusy: 204}, true,
+		},
+		{
+			"some were lost on the way", dueSecond{sys: 100, came: 25},
+			[]measure.Loss{{Reason: full, Events: 140}},
+			map[string]uint64{full: 140, lostBusy: 100}, false,
+		},
+		{
+			"stacks were lost on the way", dueSecond{sys: 100, came: 25},
+			[]measure.Loss{{Reason: full, Events: 140, Kind: measure.LostStacks}},
+			map[string]uint64{full: 140, lostBusy: 240}, false,
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			d := newDueBench(t, true)
+			for range 2 { // the second period is as the first
+				got, notes := d.period(tt.second, tt.already...)
+				if !maps.Equal(got, tt.want) {
+					t.Errorf("lost %v, want %v", got, tt.want)
+				}
+				noted := slices.ContainsFunc(notes, func(n string) bool {
+					return strings.Contains(n, "of idle time on CPU "+d.cpus[0]+":")
+				})
+				if noted != tt.noted {
+					t.Errorf("notes %q", notes)
+				}
+			}
+		})
+	}
+}
+
+// A sample that is late is in the next reading. Losses of a machine that does not show what its
+// CPUs did are reported all the same.
+func TestDueWithoutTimes(t *testing.T) {
+	d := newDueBench(t, false)
+	at := measure.Interval{End: measure.Time(measure.Second)}
+	for n := range 40 {
+		b := &measure.Batch{By: []string{"pid", "cpu"}, Over: at}
+		for _, c := range d.cpus {
+			l := measure.Label(len(b.Labels))
+			b.Labels = append(b.Labels, "7", c)
+			b.Keys, b.Values = append(b.Keys, l, l+1), append(b.Values, float64(48+2*(n%2)))
+		}
+		if d.due.account(b); len(b.Loss)+len(b.Notes) > 0 {
+			t.Fatalf("lost %v, notes %q", b.Loss, b.Notes)
+		}
+	}
+	if got, _ := d.period(dueSecond{came: 20}); got[lostAny] < 270 || got[lostAny] > 293 {
+		t.Errorf("lost %v", got)
+	}
+}
+
+func FuzzParseTimes(f *testing.F) {
+	f.Add([]byte("cpu  1 2 3 4 5 6 7 8\ncpu0 1 2 3 4 5 6 7 8 9\ncpu1 1 2 3 x 5 6 7 8\nintr 7\n"))
 	f.Add([]byte("cpu"))
 	heapbound.Fuzz(f, func(t *testing.T, text []byte) {
-		if !bytes.HasPrefix(text, []byte("cpu")) && len(parseIdle(text)) > 0 {
+		if !bytes.HasPrefix(text, []byte("cpu")) && len(parseTimes(text)) > 0 {
 			t.Error("CPUs of nothing")
 		}
 	})

@@ -8,6 +8,17 @@ describe("colours", () => {
     expect(placeOf("eth0")).not.toBe(placeOf("eth1"));
   });
 
+  it("of modes of CPUs do not depend on the other modes in sight", () => {
+    const modes = ["sys", "usr", "nice", "soft", "steal", "iowait", "irq", "unaccounted"];
+    const alone = modes.map((m) => assign([m])[0]!);
+    expect(new Set(alone).size).toBe(modes.length);
+    for (const others of [["guest", "guest_nice"], ["idle"], ["a", "b"]])
+      for (let n = 1; n + others.length <= colours; n++) {
+        const got = assign([...others, ...modes.slice(0, n)]).slice(others.length);
+        expect(got, `${others} and ${n} modes`).toEqual(alone.slice(0, n));
+      }
+  });
+
   it("differ within a graph, for any eight values", () => {
     for (let n = 0; n < 200; n++) {
       const values = Array.from({ length: 12 }, (_, i) => `v${n * 31 + i}`);

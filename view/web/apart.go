@@ -21,7 +21,7 @@ const (
 	mostApart = 4      // at most 1 of 4 rows is above the others, and 1 of 4 below
 )
 
-// unlike returns the rows of an answer that differ from the others by the score of fleet.Apart, by
+// unlike returns the rows of an answer that differ from the others by fleet.ApartFromEquals, by
 // index. Rows are compared with those that have the same labels in all fields that name no thing:
 // what a device sends with what others send. Without such a field no row differs: modes of a CPU
 // are no peers.
@@ -48,7 +48,7 @@ func unlike(a *measure.Answer, st *measure.Stat) map[int]fleet.Outlier {
 		if a.Kind == measure.Delta {
 			leaveIdle(values)
 		}
-		for _, o := range fewApart(fleet.Apart(values, fleet.LeastDifference(a.Unit))) {
+		for _, o := range fewApart(fleet.ApartFromEquals(values, fleet.LeastDifference(a.Unit))) {
 			i := rows[o.Host]
 			o.Host = i
 			out[i] = o

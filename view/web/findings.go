@@ -71,11 +71,12 @@ func (s *findings) newest(w http.ResponseWriter, r *http.Request) error {
 	return s.sendJSON(w, r, []byte(`{"at_ms":null,"report":null}`))
 }
 
-// follow streams the newest diagnosis and each one after it.
+// follow streams the newest diagnosis and each one after it. Meanwhile they are more frequent.
 func (s *findings) follow(w http.ResponseWriter, r *http.Request) error {
 	if err := noParameters(r); err != nil {
 		return err
 	}
+	defer s.Machine.Attend()()
 	return s.live.follow(w, r, s.feed, 0)
 }
 

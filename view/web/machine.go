@@ -57,6 +57,10 @@ type Machine interface {
 	// of its diagnose.Report. The caller must not change the slice.
 	Report(ctx context.Context, after measure.Time) (measure.Time, []byte, error)
 
+	// Attend reports that somebody reads each diagnosis, until leave is called. They are more
+	// frequent meanwhile.
+	Attend() (leave func())
+
 	// Reports calls each for every logged diagnosis of a time range, oldest first, until each
 	// returns an error, which it returns. The document is valid during the call only.
 	Reports(

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"culprit/measure"
@@ -17,7 +18,8 @@ import (
 // the rules of the archive: it folds over rows first, then over time, and a rate is the amount over
 // the measured time.
 type memory struct {
-	stats []measure.Stat
+	attended atomic.Int32 // readers of diagnoses
+	stats    []measure.Stat
 
 	mu       sync.Mutex
 	fresh    chan struct{}
@@ -483,6 +485,11 @@ func (m *memory) Changes(_ context.Context, over measure.Interval) ([]measure.Ch
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return slices.Clone(m.changes), nil
+}
+
+func (m *memory) Attend() func() {
+	m.attended.Add(1)
+	return func() { m.attended.Add(-1) }
 }
 
 func (m *memory) Report(ctx context.Context, after measure.Time) (measure.Time, []byte, error) {

@@ -364,6 +364,14 @@ func TestUnlikeAmongIdle(t *testing.T) {
 		{"one idle among those that work", []float64{1e7, 1e7, 1.02e7, 0, 1e7, 9.9e6}, "3-"},
 		{"a quarter of those that work", []float64{1e6, 1e6, 1e6, 1e6, 1e6, 1e6, 9e6, 9e6}, "6+7+"},
 		{"more than a quarter", []float64{1e6, 1e6, 1e6, 1e6, 1e6, 9e6, 9e6, 9e6}, ""},
+		{"a slow client of ten", []float64{
+			1.65e6, 1.66e6, 1.15e6, 1.65e6, 1.64e6, 1.65e6, 1.65e6, 1.66e6, 1.65e6, 1.65e6,
+		}, "2-"},
+		{"a slow client, their server and the machine itself", []float64{
+			99.5e6, 8e3, 18e6, 18e6, 18.01e6, 18e6, 17.99e6, 9.69e6,
+		}, "0+1-7-"},
+		{"a fifth below equal ones", []float64{1e7, 1e7, 8.1e6, 1e7, 1e7, 1e7}, ""},
+		{"a third below unequal ones", []float64{1e7, 9e6, 6.7e6, 1.1e7, 9.5e6, 1.05e7}, ""},
 		{"many above, one below", []float64{1e4, 5e6, 5e6, 5e6, 5e6, 5e6, 5e6, 4e7, 4e7, 4e7, 4e7}, "0-"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

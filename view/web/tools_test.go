@@ -223,10 +223,16 @@ func TestFindings(t *testing.T) {
 	if now.AtMS != nil || now.Report != nil {
 		t.Errorf("before the first: %+v", now)
 	}
+	if n := m.attended.Load(); n != 0 {
+		t.Errorf("%d readers before the first", n)
+	}
 	stream := s.get("/api/diagnosis/live")
 	r := bufio.NewReader(stream.Body)
 	m.report(start+10*second, "{\n  \"host\": \"one\"\n}\n")
 	name, data := sse(t, r)
+	if n := m.attended.Load(); n != 1 {
+		t.Errorf("%d readers, want 1", n)
+	}
 	if err := json.Unmarshal([]byte(data), &now); err != nil || name != "report" ||
 		now.Report.Host != "one" {
 		t.Fatalf("%s %v %s", name, err, data)

@@ -71,6 +71,31 @@ it("joins what lasts, and ends it with the first diagnosis that lacks it", () =>
   ]);
 });
 
+it("one that lasts is one episode where diagnoses are rare", () => {
+  const lasting = (since: number): Finding => ({
+    ...finding("a"),
+    past: {
+      since: new Date(start + since * 1000).toISOString(),
+      share: 1,
+      seen: "",
+      confirmed: true,
+      returns: 0,
+      last_good: null,
+      days: 0,
+      days_found: 0,
+    },
+  });
+  const keys = (...list: Dated[]) => episodes(list).map((e) => [e.from, e.to]);
+  const seconds = (from: number, to: number) => [start + from * 1000, start + to * 1000];
+  expect(keys(at(10, lasting(0)), at(130, lasting(0)), at(260, lasting(0)))).toEqual([
+    seconds(0, 260),
+  ]);
+  expect(keys(at(10, lasting(0)), at(130, lasting(120)))).toEqual([
+    seconds(120, 130),
+    seconds(0, 10),
+  ]);
+});
+
 it("does not go on over a silence", () => {
   expect(episodeTexts([at(10, finding("a")), at(70, finding("a")), at(300, finding("a"))])).toEqual(
     [

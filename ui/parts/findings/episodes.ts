@@ -19,7 +19,8 @@ export interface Episode {
 const weight: Record<Severity, number> = { high: 3, medium: 2, low: 1 };
 
 /**
- * Findings that last are written down each minute: what is silent for longer than this was over.
+ * Findings that last are written down each minute, less often where a diagnosis is expensive. After
+ * a longer silence than this, a finding lasted only if the server says so.
  */
 const apart = 90_000;
 
@@ -34,10 +35,15 @@ export function episodes(reports: readonly Dated[]): Episode[] {
   let before = Number.NaN;
   for (const { at_ms, report } of reports) {
     if (!report) continue;
-    if (at_ms - before > apart) open.clear();
-    before = at_ms;
     const found = report.findings ?? [];
     const lasting = [...found, ...(report.held ?? [])];
+    if (at_ms - before > apart)
+      for (const [id, e] of open) {
+        const f = lasting.find((f) => f.id === id);
+        // Its run is older than the silence.
+        if (!f?.past || !(Date.parse(f.past.since) < e.to)) open.delete(id);
+      }
+    before = at_ms;
     for (const id of open.keys()) if (!lasting.some((f) => f.id === id)) open.delete(id);
     for (const f of found) {
       const start = Date.parse(report.start);
