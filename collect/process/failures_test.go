@@ -27,7 +27,7 @@ func TestFailuresOfThisMachine(t *testing.T) {
 	out := collect.NewOut(Failures{}.Stats(), collect.NewDictionary(), false)
 	r, err := Failures{}.Open(&collect.Env{}, collecttest.WantAll(Failures{}))
 	if errors.Is(err, measure.ErrDenied) || errors.Is(err, measure.ErrUnsupported) {
-		t.Skip("needs: " + err.Error())
+		t.Skip("needs: cap:CAP_NET_ADMIN in the first PID namespace: " + err.Error())
 	}
 	if err != nil {
 		t.Fatal(err)

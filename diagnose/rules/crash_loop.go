@@ -24,7 +24,9 @@ func crashLoop() diagnose.Rule {
 		Finds: []string{facts.FailedProcesses}, Uses: []string{facts.FailedProcessTimes},
 		Check: func(l *diagnose.Look) {
 			all := crashesOf(l.Table(facts.FailedProcesses))
-			slices.SortStableFunc(all, func(a, b *crashes) int { return cmp.Compare(b.count, a.count) })
+			slices.SortStableFunc(all, func(a, b *crashes) int {
+				return cmp.Compare(b.count, a.count)
+			})
 			named := 0
 			for _, c := range all {
 				if c.shell(all) || !c.lasts() {
