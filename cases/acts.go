@@ -79,6 +79,8 @@ func acts() map[string]func(context.Context, *flag.FlagSet, []string, *tally) er
 		"answer":   actAnswer,   // listens on an AF_UNIX socket, and accepts or not
 		"names":    actNames,    // answers DNS queries, or not
 		"lookup":   actLookup,   // looks names up
+		"web":      actWeb,      // answers HTTP requests, late or with a status, or hands them on
+		"get":      actGet,      // asks a web server
 		"image":    actImage,    // serves a file for a block device, and hangs after some writes
 		"fetch":    actFetch,    // reads a file through the page cache
 		"track":    actTrack,    // fills the table of connection tracking

@@ -37,6 +37,7 @@ func All() []diagnose.Rule {
 		nagleDelay(),
 		mtuBlackHole(),
 		connectionsFail(),
+		httpSlow(),
 		dnsSilent(),
 		udpRefused(),
 		peerSlow(),
