@@ -51,6 +51,7 @@ func All() []diagnose.Rule {
 		cgroupThrottled(),
 		forkStorm(),
 		zombiesPileUp(),
+		crashLoop(),
 		lockConvoy(),
 		fileLockWait(),
 		switchStorm(),
