@@ -18,8 +18,8 @@ func stats() []measure.Stat {
 	fields := []measure.Field{
 		{Name: "resource", Type: measure.Word, Help: "threads pids keys key-bytes shm-segments " +
 			"shm-bytes semaphore-sets semaphores message-queues posix-queues tcp-memory " +
-			"udp-memory aio-requests inotify-instances inotify-watches; -bytes and -memory are in " +
-			"bytes, the others are numbers"},
+			"udp-memory aio-requests inotify-instances inotify-watches; -bytes and -memory are " +
+			"in bytes, the others are numbers"},
 		{Name: "owner", Type: measure.Word, Help: "user ID; empty: the machine, or the IPC " +
 			"namespace of culprit"},
 	}
