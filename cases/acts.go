@@ -73,6 +73,7 @@ func acts() map[string]func(context.Context, *flag.FlagSet, []string, *tally) er
 		"write":    actWrite,    // writes to a file past the page cache
 		"reread":   actReread,   // reads a file larger than its memory over and over
 		"grow":     actGrow,     // takes more and more memory, or uses what it has
+		"restart":  actRestart,  // starts a program that fails, again and again
 		"spawn":    actSpawn,    // starts children that end, and waits for them or not
 		"hold":     actHold,     // takes files, connections, inotify instances, names, and keeps them
 		"answer":   actAnswer,   // listens on an AF_UNIX socket, and accepts or not

@@ -124,6 +124,7 @@ func Catalogue() []Story {
 		waitStories(), webStories(), turnStories(), crewStories(), pathStories(),
 		writebackStories(),
 		swapStories(), trackStories(), deviceStories(),
+		crashStories(),
 	)
 }
 

@@ -28,6 +28,8 @@ func localLines() []line {
 			local: onRequest},
 		{query: "process.exit.count by process,reason", kind: delta, unit: events,
 			local: onRequest},
+		{query: "process.failures by process,parentprocess,end", kind: delta, unit: events},
+		{query: "process.failures.time by process,parentprocess,end", kind: delta, unit: nanos},
 		{query: "process.faults" + ofProcess + `,type`, kind: delta, unit: events},
 		{query: "process.files" + ofProcess, kind: level, unit: count,
 			otel: "process.unix.file_descriptor.count"},

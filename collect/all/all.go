@@ -49,5 +49,6 @@ func Collectors() []collect.Collector {
 		lock.FileLocks{},           // /proc/locks: who waits for file locks, and who holds them
 		kernellog.Messages{},       // /dev/kmsg: warnings, killed processes, links, I/O errors
 		process.Processes{},        // /proc/PID, taskstats: processes and threads
+		process.Failures{},         // taskstats: processes that end with an error
 	}
 }

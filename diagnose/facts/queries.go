@@ -30,6 +30,9 @@ const (
 	ThreadCPU       = `thread.cpu by pid,process,tid,thread`
 	ThreadWait      = `thread.runwait by pid,process,tid,thread`
 
+	FailedProcesses    = `process.failures by process,parent,parentprocess,end,cgroup`
+	FailedProcessTimes = `process.failures.time by process,parent,parentprocess,end,cgroup`
+
 	Softirqs        = `softirq.count by cpu,vector`
 	Interrupts      = `irq.count by irq,cpu,device`
 	SoftirqTimes    = `softirq.time by cpu,vector,device`
