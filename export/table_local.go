@@ -53,6 +53,7 @@ func localLines() []line {
 			local: onRequest},
 		{query: "process.sleepers" + ofProcess + `,wchan`, kind: level, unit: count},
 		{query: "process.state" + ofProcess + `,state`, kind: level, unit: count},
+		{query: "process.stopped" + ofProcess + `,by,tracername`, kind: level, unit: count},
 		{query: "process.switches" + ofProcess + `,type`, kind: delta, unit: events,
 			otel: "process.context_switches"},
 		{query: "process.threads" + ofProcess, kind: level, unit: count,

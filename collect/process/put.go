@@ -93,6 +93,7 @@ func (r *processReading) put(out *collect.Out) {
 	r.putFiles(out)
 	r.putBlocked(out)
 	r.putZombies(out)
+	r.putStopped(out)
 	r.putLockWaits(out)
 	r.putSleepers(out)
 	r.putRealtime(out)

@@ -125,6 +125,12 @@ func (Processes) Stats() []measure.Stat {
 		level("process.zombies", measure.Count, "children that have ended and that the process "+
 			"has not waited for; pid 0 is a parent outside of this PID namespace "+
 			"(/proc/PID/stat)", with()),
+		level("process.stopped", measure.Count, "1 for each process whose first thread is "+
+			"stopped at the moment of the reading (/proc/PID/stat)", with(
+			word("by", "signal (SIGSTOP, Ctrl-Z), or tracer (ptrace)"),
+			measure.Field{Name: "tracer", Type: measure.Number, Help: "process that traces it, " +
+				"as strace and gdb; 0: none (/proc/PID/status)"},
+			word("tracername", "its name"))),
 		level("process.lock.waiters", measure.Count, "threads that wait for a lock of their "+
 			"program at the moment of the reading: a sample of the processes with threads that "+
 			"switch most, by the arguments of futex (/proc/PID/syscall). Locks of Java, Go and "+

@@ -20,6 +20,7 @@ const (
 	ProcessStates   = `process.count by state`
 	ProcessBlocked  = `process.blocked by pid,process,wchan,caller,mount,type,source`
 	Zombies         = `process.zombies by pid,process`
+	ProcessStopped  = `process.stopped by pid,process,by,tracer,tracername`
 	ProcessThreads  = `process.threads by pid,process`
 	ProcessSwitches = `process.switches by pid,process,type`
 	ProcessSleepers = `process.sleepers by pid,process,wchan`

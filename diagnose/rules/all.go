@@ -52,6 +52,7 @@ func All() []diagnose.Rule {
 		cgroupThrottled(),
 		forkStorm(),
 		zombiesPileUp(),
+		processStopped(),
 		crashLoop(),
 		lockConvoy(),
 		fileLockWait(),

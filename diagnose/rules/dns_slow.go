@@ -37,6 +37,9 @@ func dnsSlow() diagnose.Rule {
 func checkSlowServer(l *diagnose.Look, r *diagnose.Row, local bool) {
 	t := r.Table
 	netns, address := r.Word("netns"), r.Word("server")
+	if address == "" {
+		return
+	}
 	waiting := l.Table(facts.DNSWaiting).One("netns", netns, "server", address)
 	s, ok := diagnose.Lasting(t, nil, func(c int) bool {
 		return series.AtOrZero(r.Values, c) > 0 || waiting.At(c) >= 1

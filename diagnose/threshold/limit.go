@@ -60,3 +60,22 @@ func zombies() []Threshold {
 			"until no process can start, at the present rate"),
 	}
 }
+
+// Thresholds of rule process-stopped: see stopped.
+const (
+	StoppedLeast   = 3.0
+	StoppedShare   = 0.9
+	TracedSwitches = 500.0
+)
+
+func stopped() []Threshold {
+	return []Threshold{
+		edge("StoppedLeast", StoppedLeast, "s", 2, 3,
+			"in which it was stopped when it was looked at: a debugger that prints a stack and "+
+				"goes takes a second"),
+		edge("StoppedShare", StoppedShare, "share of the time", 0.8, 0.9,
+			"it does not run at all"),
+		edge("TracedSwitches", TracedSwitches, "switches/s", 480, 520,
+			"of a traced process: each stop is one; with fewer it may stand at a breakpoint"),
+	}
+}
