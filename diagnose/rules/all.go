@@ -54,6 +54,7 @@ func All() []diagnose.Rule {
 		crashLoop(),
 		lockConvoy(),
 		fileLockWait(),
+		semaphoreWait(),
 		switchStorm(),
 		realtimeHog(),
 		cpusConfined(),
