@@ -142,6 +142,65 @@ describe.skipIf(lacks !== "")(`a walk${lacks === "" ? "" : ` (${lacks})`}`, () =
     await picture(page, "walk-long-phone");
   });
 
+  it("keeps the head of a graph low on a phone, with its tools behind a button", async () => {
+    const { page, wrong } = await eyes.at(served, "#analytics", { width: 390, height: 844 });
+    const graph = page.locator('[data-graph="0"]');
+    await page.locator('[data-graph="0"][data-state="shown"]').waitFor();
+    const above = () =>
+      graph.evaluate(
+        (g) =>
+          g.querySelector(".plot")!.getBoundingClientRect().top - g.getBoundingClientRect().top,
+      );
+    for (const g of await page.locator("[data-graph]").all()) {
+      const high = await g.evaluate(
+        (e) => e.querySelector("header")!.getBoundingClientRect().height,
+      );
+      expect(high, "of a head").toBeLessThan(150);
+    }
+    expect(await above()).toBeLessThan(125);
+    const tools = graph.getByRole("button", { name: "tools of graph 1" });
+    expect(await graph.getByRole("button", { name: "CSV" }).isVisible()).toBe(false);
+    await tools.focus();
+    await page.keyboard.press("Enter");
+    expect(await tools.getAttribute("aria-expanded")).toBe("true");
+    await graph.getByRole("button", { name: "table" }).click();
+    await graph.getByRole("table").nth(1).waitFor();
+    await fits(page);
+    await accessible(page);
+    await picture(page, "walk-head-phone");
+    expect(wrong).toEqual([]);
+  });
+
+  it("shows the direction of an interface, however long its namespace is called", async () => {
+    const { page } = await eyes.at(
+      served,
+      "#analytics?q=net.device.bytes+by+netns,device,direction",
+    );
+    await page.route("**/api/ask?*", async (route) => {
+      const answer = await route.fetch();
+      const body = (await answer.json()) as { series?: { key: string[] }[] };
+      for (const s of body.series ?? [])
+        if (s.key.length === 3) s.key[0] = `namespace-of-a-client-${s.key[1]}-dst`;
+      await route.fulfill({ response: answer, json: body });
+    });
+    await page.reload();
+    await page.locator('[data-graph="0"][data-state="shown"] tbody .text').first().waitFor();
+    const cut = await page.locator('[data-graph="0"] tbody .text').evaluateAll((all) =>
+      all
+        .map((e) => e.lastElementChild as HTMLElement)
+        .filter((e) => /^[rt]x$/.test(e.textContent ?? ""))
+        .map((e) => {
+          const row = e.parentElement!.getBoundingClientRect();
+          return (
+            e.scrollWidth > e.clientWidth + 1 || e.getBoundingClientRect().right > row.right + 1
+          );
+        }),
+    );
+    expect(cut.length).toBeGreaterThan(1);
+    expect(cut).not.toContain(true);
+    await picture(page, "walk-names");
+  });
+
   it("lists each group of keys once in the help", async () => {
     const { page } = await eyes.at(served, "#analytics");
     await page.locator('[data-graph="0"][data-state="shown"]').waitFor();
