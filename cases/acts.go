@@ -73,17 +73,21 @@ func acts() map[string]func(context.Context, *flag.FlagSet, []string, *tally) er
 		"write":    actWrite,    // writes to a file past the page cache
 		"reread":   actReread,   // reads a file larger than its memory over and over
 		"grow":     actGrow,     // takes more and more memory, or uses what it has
+		"restart":  actRestart,  // starts a program that fails, again and again
 		"spawn":    actSpawn,    // starts children that end, and waits for them or not
 		"hold":     actHold,     // takes files, connections, inotify instances, names, and keeps them
 		"answer":   actAnswer,   // listens on an AF_UNIX socket, and accepts or not
 		"names":    actNames,    // answers DNS queries, or not
 		"lookup":   actLookup,   // looks names up
+		"web":      actWeb,      // answers HTTP requests, late or with a status, or hands them on
+		"get":      actGet,      // asks a web server
 		"image":    actImage,    // serves a file for a block device, and hangs after some writes
 		"fetch":    actFetch,    // reads a file through the page cache
 		"track":    actTrack,    // fills the table of connection tracking
 		"log":      actLog,      // writes to a file that grows up to a size
 		"lockup":   actLockUp,   // takes locks on a file on which it has many
 		"turn":     actTurn,     // takes turns at a lock with many threads, or waits for work with them
+		"crew":     actCrew,     // takes turns at a file lock with worker processes
 		"pingpong": actPingPong, // hands a byte to and fro between two threads
 		"purge":    actPurge,    // removes directories of which many names are cached that do not exist
 	}

@@ -121,8 +121,10 @@ func Catalogue() []Story {
 	return slices.Concat(
 		linkStories(), hubStories(), peerStories(), packetStories(), tableStories(), purgeStories(),
 		functionStories(), cpuStories(), limitStories(), reachedStories(), stallStories(),
-		waitStories(), turnStories(), pathStories(), writebackStories(),
+		waitStories(), webStories(), turnStories(), crewStories(), pathStories(),
+		writebackStories(),
 		swapStories(), trackStories(), deviceStories(),
+		crashStories(),
 	)
 }
 

@@ -10,6 +10,7 @@ func localLines() []line {
 	const ofProcess = ` by pid,process`
 	const ofThread = ` by pid,process,tid,thread`
 	lines := []line{
+		{query: "file.lock.waiters" + ofProcess + `,file,kind`, kind: level, unit: count},
 		{query: "irq.affinity by irq,device,type,affinity,effective", kind: level, unit: count,
 			local: fact},
 		{query: "irq.count by irq,cpu,device,type", kind: delta, unit: events,
@@ -27,6 +28,8 @@ func localLines() []line {
 			local: onRequest},
 		{query: "process.exit.count by process,reason", kind: delta, unit: events,
 			local: onRequest},
+		{query: "process.failures by process,parentprocess,end", kind: delta, unit: events},
+		{query: "process.failures.time by process,parentprocess,end", kind: delta, unit: nanos},
 		{query: "process.faults" + ofProcess + `,type`, kind: delta, unit: events},
 		{query: "process.files" + ofProcess, kind: level, unit: count,
 			otel: "process.unix.file_descriptor.count"},

@@ -9,6 +9,7 @@ import (
 	"culprit/collect/disk"
 	"culprit/collect/kernellog"
 	"culprit/collect/limit"
+	"culprit/collect/lock"
 	"culprit/collect/memory"
 	"culprit/collect/network"
 	"culprit/collect/process"
@@ -45,7 +46,9 @@ func Collectors() []collect.Collector {
 		cgroup.Cgroups{},           // control groups, version 1 and 2
 		limit.Limits{},             // /proc/sys/kernel, key-users, sysvipc, sockstat
 		limit.Inotify{},            // /proc/PID/fdinfo: inotify instances and watches
+		lock.FileLocks{},           // /proc/locks: who waits for file locks, and who holds them
 		kernellog.Messages{},       // /dev/kmsg: warnings, killed processes, links, I/O errors
 		process.Processes{},        // /proc/PID, taskstats: processes and threads
+		process.Failures{},         // taskstats: processes that end with an error
 	}
 }

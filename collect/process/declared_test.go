@@ -13,6 +13,7 @@ var update = flag.Bool("update", false, "write the golden files anew")
 func declared() []collect.Collector {
 	return []collect.Collector{
 		Processes{},
+		Failures{},
 	}
 }
 

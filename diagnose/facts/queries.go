@@ -24,10 +24,14 @@ const (
 	ProcessSwitches = `process.switches by pid,process,type`
 	ProcessSleepers = `process.sleepers by pid,process,wchan`
 	LockWaiters     = `process.lock.waiters by pid,process,lock,holder,wchan`
+	FileLockWaiters = `file.lock.waiters by pid,process,file,kind,holder,holderprocess,wchan,related`
 	Placement       = `process.placement by pid,process,cpu,allowed`
 	Realtime        = `thread.realtime by pid,process,tid,thread,policy,cpu`
 	ThreadCPU       = `thread.cpu by pid,process,tid,thread`
 	ThreadWait      = `thread.runwait by pid,process,tid,thread`
+
+	FailedProcesses    = `process.failures by process,parent,parentprocess,end,cgroup`
+	FailedProcessTimes = `process.failures.time by process,parent,parentprocess,end,cgroup`
 
 	Softirqs        = `softirq.count by cpu,vector`
 	Interrupts      = `irq.count by irq,cpu,device`
@@ -94,6 +98,10 @@ const (
 
 	// FailedCalls are the system calls that failed. Most errors are usual: see Failures.
 	FailedCalls = `syscall.count by process,pid,syscall,error where error != "none"`
+
+	HTTPRequests = `http.request.count by side,peer,port,process,pid`
+	HTTPAnswers  = `http.answer.count by side,peer,port,process,pid,status`
+	HTTPTimes    = `http.answer.time by side,peer,port,process,pid`
 
 	CgroupCPU           = `cgroup.cpu by cgroup`
 	CgroupPeriods       = `cgroup.periods by cgroup,kind`

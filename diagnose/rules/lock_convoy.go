@@ -87,11 +87,8 @@ func (c *convoy) takesTurns() bool {
 	for _, r := range c.rows {
 		n := series.Or(r.Part(c.s.Mask), 0)
 		all += n
-		for _, prefix := range requestWaits() {
-			if strings.HasPrefix(r.Word("wchan"), prefix) {
-				idle += n
-				break
-			}
+		if facts.WaitsForRequests(r.Word("wchan")) {
+			idle += n
 		}
 	}
 	return idle >= threshold.LockIdle*all
@@ -106,14 +103,6 @@ func (c *convoy) dead() bool {
 		}
 	}
 	return c.working < threshold.LockDead
-}
-
-// requestWaits are the beginnings of kernel functions in which threads wait for requests: accept,
-// epoll, poll, select, recvfrom of datagrams, io_uring. Names are those of Linux 3.10 to 6.18.
-func requestWaits() []string {
-	return []string{"inet_csk_accept", "inet_csk_wait", "unix_accept", "__skb_wait_for",
-		"ep_poll", "do_epoll_wait", "poll_schedule", "do_poll", "do_sys_poll", "do_select",
-		"core_sys_select", "io_cqring_wait"}
 }
 
 func (c *convoy) accuse(l *diagnose.Look) {

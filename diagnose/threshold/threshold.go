@@ -22,9 +22,9 @@ func All() []Threshold {
 		compaction(), writeback(), clockSteps(), slowness(), numa(),
 		disks(), hangs(), stalls(), blocked(), links(), unused(),
 		losses(), tcp(), tcpStalls(), sendBuffers(), nagleDelays(), blackHoles(),
-		connects(), names(), refused(), peers(), limits(),
-		zombies(), locks(), switches(), realtime(), confinement(), state(), doubts(),
-		anybody(),
+		connects(), names(), refused(), httpServers(), peers(), limits(),
+		zombies(), locks(), fileLocks(), switches(), realtime(), confinement(), state(), doubts(),
+		anybody(), crashes(),
 	} {
 		all = append(all, list...)
 	}

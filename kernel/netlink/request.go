@@ -108,6 +108,15 @@ func (q *Request) finish(set, clear uint16, seq uint32) error {
 	return nil
 }
 
+// Message returns the request with flags in addition to those of Begin, for sockets of others than
+// Conn. It is valid until the next Begin. The error is that of an attribute that is too long.
+func (q *Request) Message(flags uint16) ([]byte, error) {
+	if err := q.finish(flags, 0, 0); err != nil {
+		return nil, err
+	}
+	return q.buf, nil
+}
+
 func align4(n int) int { return (n + 3) &^ 3 }
 
 // Attrs walks netlink attributes without allocating, and never beyond the bytes passed to it:

@@ -42,6 +42,7 @@ func workers() map[string]func() {
 		"disk":        useDisk,
 		"connections": makeConnections,
 		"datagrams":   makeDatagrams,
+		"requests":    makeRequests,
 		"drops":       makeDrops,
 		"forever": func() {
 			for {

@@ -38,6 +38,8 @@ func namingOf(name string) *naming {
 		return few("", "exited", "killed", "dumped") // CLD_EXITED ...
 	case "netns":
 		return &naming{say: (&netnsNames{}).name}
+	case "side":
+		return few("client", "server")
 	case "direction":
 		return few("rx", "tx")
 	case "signal":

@@ -1,0 +1,2 @@
+// Package lock measures waits for file locks.
+package lock

@@ -1,0 +1,22 @@
+package threshold
+
+// Thresholds of rule crash-loop: see crashes.
+const (
+	CrashRate = 2.0
+	CrashLife = 30.0
+	CrashOver = 5.0
+	CrashMost = 5
+)
+
+func crashes() []Threshold {
+	return []Threshold{
+		edge("CrashRate", CrashRate, "per minute", 1.95, 2.06,
+			"a job that a timer starts each minute is no loop; supervisors wait for 0.1 to 20 s"),
+		edge("CrashLife", CrashLife, "s", 29, 31,
+			"mean lifetime; a service that fails sooner is hardly ever there"),
+		edge("CrashOver", CrashOver, "times the mean time between two", 4.9, 5.15,
+			"without a further crash: it has stopped"),
+		edge("CrashMost", CrashMost, "findings", 5, 6,
+			"further ones repeat the same fault, as of a library that all use"),
+	}
+}
