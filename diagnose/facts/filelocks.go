@@ -34,13 +34,15 @@ func WaitsForWork(t *diagnose.Table, mask []bool) []*diagnose.Row {
 }
 
 // TakesTurns reports whether the rows of a lock are those of an accept lock: the holder is of the
-// same pool, and waits for requests. Rows have the fields related and wchan.
+// same pool, and waits for requests. A busy pool hands the lock on while it is looked at. Rows have
+// the fields related and wchan.
 func TakesTurns(rows []*diagnose.Row, mask []bool) bool {
 	idle, all := 0.0, 0.0
 	for _, r := range rows {
 		n := series.Or(r.Part(mask), 0)
 		all += n
-		if r.Word("related") != "" && sleepsForRequests(r.Word("wchan")) {
+		does := r.Word("wchan")
+		if r.Word("related") != "" && (does == "released" || sleepsForRequests(does)) {
 			idle += n
 		}
 	}
@@ -91,6 +93,8 @@ func HolderOf(rows []*diagnose.Row, mask []bool, pid, process string) LockHolder
 	h.PID, _ = strconv.Atoi(top)
 	in := Largest(does[top])
 	switch {
+	case in == "released":
+		h.Does = "hands it on at once"
 	case in == "running":
 		h.Does = "runs"
 	case strings.Contains(in, ","):
