@@ -24,7 +24,7 @@ func All() []Threshold {
 		losses(), tcp(), tcpStalls(), sendBuffers(), nagleDelays(), blackHoles(),
 		connects(), names(), refused(), httpServers(), peers(), limits(),
 		zombies(), locks(), fileLocks(), switches(), realtime(), confinement(), state(), doubts(),
-		anybody(), crashes(),
+		anybody(), crashes(), messages(),
 	} {
 		all = append(all, list...)
 	}
