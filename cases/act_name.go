@@ -6,14 +6,16 @@ import (
 	"flag"
 	"fmt"
 	"net"
+	"slices"
 	"time"
 )
 
 // actNames is a name server that knows no name: it answers each query that there is no such record,
-// or none at all.
+// after a pause, or none at all.
 func actNames(ctx context.Context, f *flag.FlagSet, args []string, t *tally) error {
 	at := f.String("at", "", "address")
 	answer := f.Bool("answer", true, "answer queries")
+	pause := f.Duration("pause", 0, "before an answer")
 	f.Parse(args)
 	c, err := (&net.ListenConfig{}).ListenPacket(ctx, "udp", *at)
 	if err != nil {
@@ -33,10 +35,12 @@ func actNames(ctx context.Context, f *flag.FlagSet, args []string, t *tally) err
 			continue
 		}
 		b[2], b[3] = b[2]|0x80, 0x83 // QR; RA and NXDOMAIN (RFC 1035, 4.1.1)
-		if _, err := c.WriteTo(b[:n], from); err != nil {
-			return err
-		}
-		t.done(int64(n), 0)
+		reply := slices.Clone(b[:n])
+		time.AfterFunc(*pause, func() {
+			if _, err := c.WriteTo(reply, from); err == nil {
+				t.done(int64(n), 0)
+			}
+		})
 	}
 }
 

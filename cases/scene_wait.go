@@ -34,12 +34,17 @@ func waitStories() []Story {
 		{
 			Name: "dns-silent", Twin: "dns-answers",
 			Help:  "a program looks names up, and the name server does not answer",
-			build: lookupScene(false),
+			build: lookupScene(false, 0),
+		},
+		{
+			Name: "dns-slow", Twin: "dns-answers", Light: true,
+			Help:  "a program looks names up, and the name server answers after two seconds",
+			build: lookupScene(true, 2*time.Second),
 		},
 		{
 			Name: "dns-answers", Light: true,
 			Help:  "the same, and the name server answers",
-			build: lookupScene(true),
+			build: lookupScene(true, 0),
 		},
 		{
 			Name: "memory-growing", Twin: "memory-used",
@@ -126,23 +131,28 @@ func spawningScene(reap bool) func(*Lab, *Scene, Options) {
 	}
 }
 
-func lookupScene(answers bool) func(*Lab, *Scene, Options) {
+func lookupScene(answers bool, pause time.Duration) func(*Lab, *Scene, Options) {
 	return func(l *Lab, sc *Scene, _ Options) {
 		src, dst := pair(l, veths(l))
 		server := "10.20.3.34:53"
 		sc.load(Program{Name: "named", Act: "names", On: dst,
-			Args: []string{"-at", server, fmt.Sprintf("-answer=%v", answers)}})
+			Args: []string{"-at", server, fmt.Sprintf("-answer=%v", answers), "-pause",
+				pause.String()}})
 		d := sc.load(Program{Name: "client", Act: "lookup", On: src,
 			Args: []string{"-server", server, "-threads", "6", "-rate", "2"}})
 		sc.Where = src
 		sc.try("ip netns exec %s ss -uanp dport = 53", src.NS)
-		if answers {
-			sc.Truth = Truth{Never: []string{"dns-silent"}, Expect: []Range{done(d, 1.4, 2.6)}}
+		if answers && pause == 0 {
+			sc.Truth = Truth{Never: []string{"dns-silent", "dns-slow"},
+				Expect: []Range{done(d, 1.4, 2.6)}}
 			return
 		}
 		sc.Truth = Truth{
 			Rule: "dns-silent", Kind: []string{"peer"}, Names: []string{"10.20.3.34"},
 			Cleared: []string{"memory"}, Expect: []Range{done(d, 0, 0)},
+		}
+		if answers {
+			sc.Truth.Rule, sc.Truth.Expect = "dns-slow", []Range{done(d, 1.4, 2.6)}
 		}
 	}
 }

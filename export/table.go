@@ -196,6 +196,7 @@ func ioLines() []line {
 		{query: "disk.wait by device,direction", kind: delta, unit: nanos,
 			node: "node_disk_read_time_seconds_total, node_disk_write_time_seconds_total",
 			otel: "system.disk.operation_time"},
+		{query: "dns.slow", kind: delta, unit: events},
 		{query: "dns.waiting", kind: level, unit: count},
 		{query: "filesystem.access by mount,device,type,access" + real, kind: level, unit: count,
 			keep: true, node: "node_filesystem_readonly"},

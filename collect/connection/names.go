@@ -25,17 +25,22 @@ import (
 // time, and not in a namespace without UDP sockets.
 type nameServers struct{ texts *udpTexts }
 
-// Stats returns dns.waiting.
+// Stats returns dns.waiting and dns.slow.
 func (nameServers) Stats() []measure.Stat {
+	fields := []measure.Field{
+		{Name: "netns", Type: measure.Word, Help: "network namespace; empty is the tool's own"},
+		{Name: "server", Type: measure.Word, Help: "address of the name server"},
+	}
 	return []measure.Stat{{
-		ID: "dns.waiting", Kind: measure.Level, Unit: measure.Count,
+		ID: "dns.waiting", Kind: measure.Level, Unit: measure.Count, Fields: fields,
 		Help: "UDP sockets connected to port 53 that are as old as the interval and have " +
 			"received nothing that is not read (/proc/net/udp, udp6): lookups that wait, or " +
 			"sockets that a resolver keeps",
-		Fields: []measure.Field{
-			{Name: "netns", Type: measure.Word, Help: "network namespace; empty is the tool's own"},
-			{Name: "server", Type: measure.Word, Help: "address of the name server"},
-		},
+	}, {
+		ID: "dns.slow", Kind: measure.Delta, Unit: measure.Events, Fields: fields, Sparse: true,
+		Help: "lookups that ended after they had waited for longer than the interval: sockets " +
+			"of dns.waiting that were opened since the recording began and are closed " +
+			"(/proc/net/udp, udp6)",
 	}}
 }
 
@@ -67,6 +72,7 @@ type nameSpace struct {
 	udpFiles
 	seen    map[uint64]lookup
 	waiting map[netip.Addr]int
+	ended   map[netip.Addr]int // after they had waited, since the previous read
 	due     time.Time
 }
 
@@ -74,10 +80,12 @@ type nameSpace struct {
 type lookup struct {
 	server netip.Addr
 	since  time.Time // of the first read that had it
+	old    bool      // the first read of the namespace had it: its age is unknown
+	waited bool      // it was counted
 }
 
 func openNames(s *collect.Namespace[*nameSpace]) (*nameSpace, error) {
-	n := &nameSpace{seen: map[uint64]lookup{}, waiting: map[netip.Addr]int{}}
+	n := &nameSpace{waiting: map[netip.Addr]int{}, ended: map[netip.Addr]int{}}
 	if err := n.open(s.NetNS.Inode, s.OpenProc); err != nil {
 		return nil, err
 	}
@@ -89,16 +97,20 @@ func (r *namesReading) Close() { r.spaces.Shut() }
 
 // Read implements collect.Reading.
 func (r *namesReading) Read(out *collect.Out) error {
-	t := out.Table("dns.waiting")
+	t, slow := out.Table("dns.waiting"), out.Table("dns.slow")
 	var failed error
 	read := 0
 	for _, s := range r.spaces.Follow(out) {
 		if err := s.Data.read(time.Now(), r.texts); err != nil {
 			failed = fmt.Errorf("read UDP sockets%s: %w", s.Of(), err)
 			t.Note(failed.Error())
+			slow.Note(failed.Error())
 			continue
 		}
 		read++
+		for _, server := range slices.SortedFunc(maps.Keys(s.Data.ended), netip.Addr.Compare) {
+			slow.Put(float64(s.Data.ended[server]), s.Label(out), out.Label(server.String()))
+		}
 		for _, server := range slices.SortedFunc(maps.Keys(s.Data.waiting), netip.Addr.Compare) {
 			t.Put(float64(s.Data.waiting[server]), s.Label(out), out.Label(server.String()))
 		}
@@ -111,6 +123,7 @@ func (r *namesReading) Read(out *collect.Out) error {
 
 // read finds the sockets that wait. It keeps the last result when it is not time to read again.
 func (n *nameSpace) read(now time.Time, texts *udpTexts) error {
+	clear(n.ended)
 	if now.Before(n.due) {
 		return nil
 	}
@@ -125,14 +138,19 @@ func (n *nameSpace) read(now time.Time, texts *udpTexts) error {
 			return err
 		}
 		for inode, l := range parseLookups(b) {
-			l.since = now
+			l.since, l.old = now, n.seen == nil
 			if known, ok := n.seen[inode]; ok && known.server == l.server {
-				l.since = known.since
+				l = known
 			}
-			seen[inode] = l
-			if now.Sub(l.since) >= namesAge {
+			if l.waited = now.Sub(l.since) >= namesAge; l.waited {
 				n.waiting[l.server]++
 			}
+			seen[inode] = l
+		}
+	}
+	for inode, l := range n.seen {
+		if now, ok := seen[inode]; l.waited && !l.old && (!ok || now.server != l.server) {
+			n.ended[l.server]++
 		}
 	}
 	n.seen = seen

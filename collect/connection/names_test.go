@@ -104,3 +104,61 @@ func TestLookupsOfThisMachine(t *testing.T) {
 		t.Errorf("%v, want 2 that wait", got)
 	}
 }
+
+// A lookup that waited and ended is slow, except one that is older than the first read; one that is
+// answered within the interval is not.
+func TestSlowLookups(t *testing.T) {
+	server, err := net.ListenPacket("udp", "127.0.0.252:53")
+	if err != nil {
+		t.Skip("needs: cap:net_bind_service")
+	}
+	defer server.Close()
+	dial := func() net.Conn {
+		c, err := net.Dial("udp", "127.0.0.252:53")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	old := dial()
+	reading, err := nameServers{}.Open(&collect.Env{}, collecttest.WantAll(nameServers{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reading.Close()
+	n := reading.(*namesReading).spaces.List[0].Data
+	at := time.Now()
+	ended := func() (slow int) {
+		n.due = time.Time{}
+		if err := n.read(at, nil); err != nil {
+			t.Fatal(err)
+		}
+		at = at.Add(namesAge)
+		for a, v := range n.ended {
+			if a.String() == "127.0.0.252" {
+				slow += v
+			}
+		}
+		return slow
+	}
+	if ended() != 0 {
+		t.Error("ended in the first read")
+	}
+	one, two, quick := dial(), dial(), dial()
+	if ended() != 0 {
+		t.Error("new ones have ended")
+	}
+	quick.Close()
+	if ended() != 0 {
+		t.Error("one that never waited counts")
+	}
+	one.Close()
+	two.Close()
+	old.Close()
+	if got := ended(); got != 2 {
+		t.Errorf("%d are slow, want 2", got)
+	}
+	if n.due = time.Now().Add(time.Hour); n.read(at, nil) != nil || len(n.ended) > 0 {
+		t.Errorf("%v ended, and nothing was read", n.ended)
+	}
+}

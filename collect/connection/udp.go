@@ -17,11 +17,12 @@ func (UDP) Stats() []measure.Stat { return append(udpDrops{}.Stats(), nameServer
 func (UDP) Open(env *collect.Env, want collect.Want) (collect.Reading, error) {
 	texts := &udpTexts{of: map[udpFile]udpContent{}}
 	r := &udpBoth{texts: texts}
-	for _, c := range [...]struct {
-		collect.Collector
-		id measure.StatID
-	}{{udpDrops{texts}, "udp.socket.drops"}, {nameServers{texts}, "dns.waiting"}} {
-		if !want.Stat(c.id) {
+	for _, c := range [...]collect.Collector{udpDrops{texts}, nameServers{texts}} {
+		var ids []measure.StatID
+		for _, s := range c.Stats() {
+			ids = append(ids, s.ID)
+		}
+		if !want.Stat(ids...) {
 			continue
 		}
 		reading, err := c.Open(env, want)
@@ -29,7 +30,7 @@ func (UDP) Open(env *collect.Env, want collect.Want) (collect.Reading, error) {
 			r.Close()
 			return nil, err
 		}
-		r.readings, r.ids = append(r.readings, reading), append(r.ids, c.id)
+		r.readings, r.ids = append(r.readings, reading), append(r.ids, ids)
 	}
 	return r, nil
 }
@@ -37,7 +38,7 @@ func (UDP) Open(env *collect.Env, want collect.Want) (collect.Reading, error) {
 // udpBoth is the Reading of UDP.
 type udpBoth struct {
 	readings []collect.Reading
-	ids      []measure.StatID // of readings
+	ids      [][]measure.StatID // of readings
 	texts    *udpTexts
 }
 
@@ -55,7 +56,9 @@ func (r *udpBoth) Read(out *collect.Out) error {
 	failed := 0
 	for i, one := range r.readings {
 		if err := one.Read(out); err != nil {
-			out.Table(r.ids[i]).Unmeasured(err.Error())
+			for _, id := range r.ids[i] {
+				out.Table(id).Unmeasured(err.Error())
+			}
 			first = err
 			failed++
 		}

@@ -45,7 +45,7 @@ func TestUDPReadsFilesOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, b := range out.Finish(nil) {
-		if missing := len(b.Notes) > 0; missing != (b.Stat == "dns.waiting") {
+		if missing := len(b.Notes) > 0; missing != (b.Stat != "udp.socket.drops") {
 			t.Errorf("%s, without a file to read: %q", b.Stat, b.Notes)
 		}
 	}

@@ -18,15 +18,16 @@ func stats() []measure.Stat {
 	fields := []measure.Field{
 		{Name: "resource", Type: measure.Word, Help: "threads pids keys key-bytes shm-segments " +
 			"shm-bytes semaphore-sets semaphores message-queues posix-queues tcp-memory " +
-			"udp-memory inotify-instances inotify-watches; -bytes and -memory are in bytes, the " +
-			"others are numbers"},
+			"udp-memory aio-requests inotify-instances inotify-watches; -bytes and -memory are " +
+			"in bytes, the others are numbers"},
 		{Name: "owner", Type: measure.Word, Help: "user ID; empty: the machine, or the IPC " +
 			"namespace of culprit"},
 	}
 	return []measure.Stat{
 		{ID: "limit.used", Kind: measure.Level, Unit: measure.Count, Fold: measure.Max,
 			Fields: fields, Help: "how much of a limited resource is in use (/proc/loadavg, " +
-				"/proc/key-users, /proc/sysvipc, /proc/net/sockstat, /proc/PID/fdinfo)"},
+				"/proc/key-users, /proc/sysvipc, /proc/net/sockstat, /proc/sys/fs/aio-nr, " +
+				"/proc/PID/fdinfo)"},
 		{ID: "limit.size", Kind: measure.Level, Unit: measure.Count, Fold: measure.Max,
 			Fields: fields, Help: "limit of a resource; no row if it has none (/proc/sys/kernel, " +
 				"/proc/sys/net, /proc/sys/fs)"},
@@ -72,6 +73,9 @@ func (r *limitReading) Close() {}
 func (r *limitReading) Read(out *collect.Out) error {
 	rows := r.tasks(nil)
 	rows = r.memory(rows)
+	// What io_setup(2) reserved: contexts that are not used count too.
+	rows = append(rows, limitRow{"aio-requests", "", r.number("sys/fs/aio-nr", 0),
+		r.number("sys/fs/aio-max-nr", 0)})
 	if r.readings%everyReadings == 0 {
 		r.rows = r.ipc(r.keys(r.rows[:0]))
 	}

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"unsafe"
 
 	"culprit/collect/collecttest"
 	"culprit/heapbound"
@@ -35,6 +36,8 @@ func limitFiles() map[string]string {
 		"proc/sys/kernel/sem":     "32000\t1024000000\t500\t31999\n",
 		"proc/sys/kernel/msgmni":  "32768\n",
 		"proc/sys/fs/mqueue/none": "",
+		"proc/sys/fs/aio-nr":      "4096\n",
+		"proc/sys/fs/aio-max-nr":  "65537\n",
 	}
 }
 
@@ -56,6 +59,7 @@ func TestLimits(t *testing.T) {
 		"limit.used|semaphore-sets|": 1,
 		"limit.used|semaphores|":     17,
 		"limit.used|message-queues|": 0,
+		"limit.used|aio-requests|":   4096,
 	})
 	collecttest.Expect(t, rows, "limit.size", map[string]float64{
 		"limit.size|threads|":        192789,
@@ -71,6 +75,7 @@ func TestLimits(t *testing.T) {
 		"limit.size|semaphore-sets|": 31999,
 		"limit.size|semaphores|":     1024000000,
 		"limit.size|message-queues|": 32768,
+		"limit.size|aio-requests|":   65537,
 	})
 }
 
@@ -83,6 +88,7 @@ func TestLimitsWithout(t *testing.T) {
 		"proc/key-users":            "keys",
 		"proc/sysvipc/sem":          "semaphores",
 		"proc/sys/kernel/msgmni":    "message-queues",
+		"proc/sys/fs/aio-nr":        "aio-requests",
 	} {
 		files := limitFiles()
 		delete(files, name)
@@ -231,6 +237,27 @@ func TestInotifyOfThisProcess(t *testing.T) {
 	}
 	if got := count() - before; got < 50 || got > 80 { // others may come and go meanwhile
 		t.Errorf("50 watches are counted as %v", got)
+	}
+}
+
+// TestAsynchronousRequests compares with a context that this test makes.
+func TestAsynchronousRequests(t *testing.T) {
+	count := func() float64 {
+		m := collecttest.EmptyMachine(t)
+		m.Env.Root.Proc = ""
+		m.Open(Limits{})
+		return m.Read(true)["limit.used|aio-requests|"]
+	}
+	const requests = 700
+	before := count()
+	var context uintptr
+	if _, _, err := unix.Syscall(unix.SYS_IO_SETUP, requests, uintptr(unsafe.Pointer(&context)),
+		0); err != 0 {
+		t.Skip("needs: kernel feature aio")
+	}
+	defer unix.Syscall(unix.SYS_IO_DESTROY, context, 0, 0)
+	if got := count() - before; got < requests || got > 2*requests { // others may have some too
+		t.Errorf("%d requests are counted as %v", requests, got)
 	}
 }
 

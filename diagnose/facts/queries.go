@@ -144,6 +144,7 @@ const (
 
 	UDPDrops   = `udp.socket.drops by netns,localport,pid,process`
 	DNSWaiting = `dns.waiting by netns,server`
+	DNSSlow    = `dns.slow by netns,server`
 	Connects   = `tcp.connect.count by process,pid,peer,peerport,error`
 
 	FlowBytes       = `tcp.flow.bytes by netns,local,localport,peer,peerport,pid,process,side,direction`

@@ -58,6 +58,10 @@ func kernelLimits() []Kind {
 		{resource: "posix-queues", things: "POSIX message queues", calls: []string{"mq_open"},
 			error: "ENOSPC", next: "the next queue fails with ENOSPC",
 			sysctl: "fs.mqueue.queues_max", verify: "ls /dev/mqueue"},
+		{resource: "aio-requests", things: "asynchronous I/O requests (io_setup)",
+			calls: []string{"io_setup"}, error: "EAGAIN",
+			next:   "the next io_setup fails with EAGAIN, a large one before the last is used",
+			sysctl: "fs.aio-max-nr", verify: aioHolders},
 		{resource: "inotify-instances", things: "inotify instances",
 			calls: []string{"inotify_init"}, error: "EMFILE",
 			next:   "the next inotify_init fails with EMFILE",
@@ -82,6 +86,10 @@ func kernelLimits() []Kind {
 // inotifyHolders counts the instances of each process.
 const inotifyHolders = "find /proc/[0-9]*/fd -lname anon_inode:inotify 2>/dev/null | " +
 	"cut -d/ -f3 | sort | uniq -c | sort -rn | head"
+
+// aioHolders lists the processes that have contexts: each context is a mapping.
+const aioHolders = "cat /proc/sys/fs/aio-nr /proc/sys/fs/aio-max-nr; " +
+	"grep -c '\\[aio\\]' /proc/[0-9]*/maps 2>/dev/null | grep -v ':0$'"
 
 func forks() []string    { return []string{"clone", "clone3", "fork", "vfork"} }
 func keyCalls() []string { return []string{"add_key", "request_key", "keyctl"} }

@@ -39,6 +39,7 @@ func All() []diagnose.Rule {
 		connectionsFail(),
 		httpSlow(),
 		dnsSilent(),
+		dnsSlow(),
 		udpRefused(),
 		peerSlow(),
 		tableLong(),

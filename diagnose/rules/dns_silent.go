@@ -7,7 +7,6 @@ import (
 	"culprit/diagnose"
 	"culprit/diagnose/facts"
 	"culprit/diagnose/phrase"
-	"culprit/diagnose/series"
 	"culprit/diagnose/threshold"
 )
 
@@ -22,7 +21,7 @@ func dnsSilent() diagnose.Rule {
 			var local, remote []silentServer
 			for _, r := range t.Rows {
 				s, ok := diagnose.Lasting(t, nil, func(c int) bool { return r.At(c) >= 1 })
-				if !ok || !dnsUnanswered(l, r.Word("netns")) {
+				if !ok || !facts.DNSUnanswered(l, r.Word("netns")) {
 					continue
 				}
 				if a, err := netip.ParseAddr(r.Word("server")); err == nil && a.IsLoopback() {
@@ -46,28 +45,6 @@ type silentServer struct {
 	period diagnose.Period
 }
 
-// udpBothWays returns how many datagrams per second a network namespace sends and receives, over
-// the whole range: a lookup sends in the second before it waits.
-func udpBothWays(l *diagnose.Look, netns string) (sent, received float64) {
-	t := l.Table(facts.ProtocolEvents)
-	for _, protocol := range []string{"Udp", "Udp6"} {
-		of := func(counter string) float64 {
-			return series.Or(t.One("netns", netns, "protocol", protocol, "counter",
-				counter).Mean(nil), 0)
-		}
-		sent += of("OutDatagrams")
-		received += of("InDatagrams") + of("InErrors")
-	}
-	return sent, received
-}
-
-// dnsUnanswered reports whether most of what a namespace sends has no answer. A resolver that keeps
-// its sockets has answers.
-func dnsUnanswered(l *diagnose.Look, netns string) bool {
-	sent, received := udpBothWays(l, netns)
-	return sent > 0 && received <= threshold.DNSAnswered*sent
-}
-
 func accuseServer(l *diagnose.Look, server silentServer) {
 	r, s := server.row, server.period
 	t := r.Table
@@ -80,12 +57,12 @@ func accuseServer(l *diagnose.Look, server silentServer) {
 	f := l.Found(phrase.Identity(netns, address), severity, 0.8,
 		diagnose.Culprit{Kind: "peer", Name: address, NetNS: netns, Peer: address}, fmt.Sprintf(
 			"Name server %s%s does not answer: %s for more than a second at any moment, for %s.",
-			phrase.Clean(address), phrase.NamespaceSuffix(netns), waitText(waiting), s))
+			phrase.Clean(address), phrase.NamespaceSuffix(netns), facts.LookupsWait(waiting), s))
 	f.SetEffect(s.Share())
 	f.AddEvidence(t, s, r.Query(), waiting, t.Unit, fmt.Sprintf(
 		"%s, connected to port 53 for a second or longer, without an unread answer",
 		phrase.Plural(max(int(waiting+0.5), 1), "UDP socket", "UDP sockets")))
-	sent, received := udpBothWays(l, netns)
+	sent, received := facts.UDPBothWays(l, netns)
 	events := l.Table(facts.ProtocolEvents)
 	query := events.QueryOf(nil, "netns", netns, "protocol", "Udp", "counter", "OutDatagrams")
 	f.AddEvidence(events, diagnose.WholePeriod(events), query, sent, events.Unit, fmt.Sprintf(
@@ -95,13 +72,4 @@ func accuseServer(l *diagnose.Look, server silentServer) {
 		"send datagrams without answers, as statistics and logs.")
 	f.Verify = phrase.InNamespace(netns, "dig +time=2 +tries=1 @"+phrase.Shell(address)+" .") +
 		"; " + phrase.InNamespace(netns, "ss -uanp dport = 53")
-}
-
-// waitText returns "3 lookups wait" or "1 lookup waits".
-func waitText(waiting float64) string {
-	n := max(int(waiting+0.5), 1)
-	if n == 1 {
-		return "1 lookup waits"
-	}
-	return fmt.Sprintf("%d lookups wait", n)
 }

@@ -182,10 +182,11 @@ func connects() []Threshold {
 	}
 }
 
-// Thresholds of rule dns-silent: see names.
+// Thresholds of the rules dns-silent and dns-slow: see names.
 const (
 	DNSAnswered = 0.5
 	DNSMany     = 3.0
+	DNSSlow     = 3.0
 )
 
 func names() []Threshold {
@@ -194,6 +195,8 @@ func names() []Threshold {
 			"a name server returns one per query; other datagrams may have no answer"),
 		edge("DNSMany", DNSMany, "lookups", 2.9, 3.1,
 			"that wait at any moment: programs cannot work, and not one of them is slow"),
+		edge("DNSSlow", DNSSlow, "lookups", 2.9, 3.1,
+			"in all that waited for longer than a second: one lost datagram is sent again"),
 	}
 }
 
