@@ -140,8 +140,8 @@ func rankFindings(all []Finding) {
 }
 
 // merge moves covered findings from the list to the symptoms of their cause. What a covered one
-// covers goes to the same cause. In a cycle the better ranked one is the cause. more reports further
-// causes; nil: there are none.
+// covers goes to the same cause. In a cycle the better ranked one is the cause. more reports
+// further causes; nil: there are none.
 func merge(all []*Finding, more func(cause, symptom *Finding) bool) []*Finding {
 	if more != nil {
 		addCovers(all, more)

@@ -40,6 +40,8 @@ const other = "other"
 
 // crash is the event of programs that crash. Their names come first in these messages, and programs
 // choose them: this event is looked for before others.
+//
+// table: forms of messages
 var crash = eventForm{"crash", []string{"]: segfault at", "general protection fault", "traps: ",
 	"unhandled signal"}}
 

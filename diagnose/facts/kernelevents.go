@@ -42,9 +42,7 @@ var rulesOfEvents = map[string][]string{
 	"trap":                {"crash-loop"},
 }
 
-// identities: what the ID of a finding of limit-reached begins with, by event
-//
-// table: beginnings
+// table: what the ID of a finding of limit-reached begins with, by event
 var limitsOfEvents = map[string]string{
 	"tcp memory": "limit-reached/tcp-memory", "files": "limit-reached/file-max",
 	"forks": "limit-reached/pids:", "read-only": "limit-reached/read-only:",

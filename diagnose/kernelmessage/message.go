@@ -22,7 +22,7 @@ type Message struct {
 	recovery *regexp.Regexp
 }
 
-// Match returns what failed and how, as a text tells it. ok is false for another message.
+// Match returns what failed and how, by its text. ok is false for another message.
 func (m *Message) Match(text string) (name, detail string, ok bool) {
 	if !strings.Contains(text, m.hint) {
 		return "", "", false
@@ -30,7 +30,7 @@ func (m *Message) Match(text string) (name, detail string, ok bool) {
 	return groups(m.text, text)
 }
 
-// Recovers reports whether a text tells that what failed works again.
+// Recovers reports whether a text states that what failed works again.
 func (m *Message) Recovers(name, text string) bool {
 	if m.recovery == nil {
 		return false

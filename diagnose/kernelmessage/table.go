@@ -49,13 +49,15 @@ func Messages() []Message {
 		{"tcp memory", "TCP: out of memory", text(`TCP: out of memory -- consider tuning tcp_mem`),
 			high, 1, "limit-reached", "host", "TCP reached its memory limit (tcp_mem) {n}.", nil},
 		{"files", "file-max limit", text(`VFS: file-max limit (?P<detail>\d+) reached`), high, 1,
-			"limit-reached", "host", "All {detail} open files of the machine were in use {n}.", nil},
+			"limit-reached", "host", "All {detail} open files of the machine were in use {n}.",
+			nil},
 		{"forks", "rejected by pids", text(`fork rejected by pids controller in (?P<name>\S+)`),
 			high, 1, "limit-reached", "cgroup", "{name} reached its limit of processes {n}.", nil},
 		{"array", "isk failure on", text(`md/raid\S*: Disk failure on (?P<name>\w+)`), high, 1,
 			"array-degraded", "disk", "The array works without {name}, which failed {n}.", nil},
 		{"disk error", "/O error", text(`(?:I/O error, dev|I/O error on dev(?:ice)?) ` +
-			`(?P<name>[\w-]+)`), high, 1, "disk-fails", "disk", "{name} returned I/O errors {n}.", nil},
+			`(?P<name>[\w-]+)`), high, 1, "disk-fails", "disk",
+			"{name} returned I/O errors {n}.", nil},
 		{"disk timeout", "timeout", text(`(?P<name>nvme\w+): I/O .*\btimeout`), high, 1,
 			"disk-hangs", "disk", "Requests to {name} were not answered in time {n}.", nil},
 		{"link reset", "ata", text(`(?P<name>ata\d+)(?:\.\d+)?: (?:exception Emask|hard resetting ` +
@@ -83,7 +85,8 @@ func Messages() []Message {
 			"link-below-mode", "interface", "The link of {name} came up with {detail} {n}.", nil},
 		{"clock", "clocksource", text(`Marking clocksource '(?P<name>\w+)' as unstable`), medium, 1,
 			"clock-slow", "host",
-			"The kernel found the clock {name} unstable and reads the time from a slower one.", nil},
+			"The kernel found the clock {name} unstable and reads the time from a slower one.",
+			nil},
 		{"throttled", "cpu clock throttled", text(`CPU(?P<name>\d+): .*temperature.* above ` +
 			`threshold, cpu clock throttled`), medium, 1, "cpu-throttled", "cpu",
 			"CPU {name} was slowed because of its temperature {n}.", nil},

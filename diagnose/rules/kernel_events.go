@@ -169,8 +169,8 @@ func (k *kernelLog) report(l *diagnose.Look, e *kernelEvent) {
 	}
 	k.addCause(f, e)
 	if k.suppressed > 0 {
-		f.AddCaveat(0, "The kernel did not write %s more messages (%s): there may be more of these.",
-			phrase.Count(k.suppressed), phrase.Printable(strings.Join(k.by, ", ")))
+		f.AddCaveat(0, "The kernel did not write %s more messages (%s): there may be more of "+
+			"these.", phrase.Count(k.suppressed), phrase.Printable(strings.Join(k.by, ", ")))
 	}
 	if k.unread > 0 {
 		f.AddCaveat(0, "The text of %s more messages was not recorded.", phrase.Count(k.unread))
