@@ -55,6 +55,7 @@ func All() []diagnose.Rule {
 		crashLoop(),
 		lockConvoy(),
 		fileLockWait(),
+		semaphoreWait(),
 		switchStorm(),
 		realtimeHog(),
 		cpusConfined(),
