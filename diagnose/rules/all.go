@@ -56,6 +56,7 @@ func All() []diagnose.Rule {
 		kernelEvents(),
 		lockConvoy(),
 		fileLockWait(),
+		semaphoreWait(),
 		switchStorm(),
 		realtimeHog(),
 		cpusConfined(),

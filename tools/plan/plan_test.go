@@ -74,7 +74,7 @@ var plan = []planned{
 	{"collect/process", collectorImports, "processes and threads"},
 	{"collect/kernellog", collectorImports, "messages of the kernel's log"},
 	{"collect/limit", collectorImports, "limits of the kernel that belong to no other subsystem"},
-	{"collect/lock", collectorImports, "who waits for file locks, and who holds them"},
+	{"collect/lock", collectorImports, "who waits for file locks and semaphores, and who holds them"},
 	{"collect/cgroup", collectorImports, "control groups"},
 	{"collect/all", "measure kernel kernel/* collect collect/*", "the list of all collectors"},
 	{"lang/words", "", "what bpftrace, perf, SystemTap and Solaris call a thing; pure"},
