@@ -53,6 +53,7 @@ func All() []diagnose.Rule {
 		forkStorm(),
 		zombiesPileUp(),
 		crashLoop(),
+		kernelEvents(),
 		lockConvoy(),
 		fileLockWait(),
 		semaphoreWait(),
@@ -69,7 +70,12 @@ func All() []diagnose.Rule {
 // Set returns all rules with the checks across them.
 func Set() diagnose.RuleSet {
 	return diagnose.RuleSet{Rules: All(), Doubts: doubtsOf, Explains: explainsDoubt,
-		Notes: notesOfCost}
+		Notes: notesOfCost, Covers: covers}
+}
+
+// covers reports whether a finding is the cause of a message of the kernel, or of crashes.
+func covers(cause, symptom *diagnose.Finding) bool {
+	return facts.ExplainsMessage(cause, symptom) || facts.ExplainsCrashes(cause, symptom)
 }
 
 // Queries returns each query of the rules once, in a fixed order: what must be measured before

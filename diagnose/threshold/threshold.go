@@ -25,7 +25,7 @@ func All() []Threshold {
 		connects(), names(), refused(), httpServers(), peers(), limits(),
 		zombies(), locks(), fileLocks(), semaphores(),
 		switches(), realtime(), confinement(), state(), doubts(),
-		anybody(), crashes(),
+		anybody(), crashes(), messages(),
 	} {
 		all = append(all, list...)
 	}

@@ -159,10 +159,12 @@ var plan = []planned{
 		"one engine for all limits: use, size, errors, time until",
 	},
 	{"diagnose/experiment", "measure diagnose diagnose/attribute diagnose/facts diagnose/phrase", "short measurements that replace estimates of a report"},
+	{"diagnose/kernelmessage", "diagnose", "messages of the kernel's log, and what they mean; pure"},
 	{"diagnose/rules", "measure diagnose diagnose/*", "one file per rule: symptom to evidence to finding"},
 	{
 		"captured",
-		"measure diagnose diagnose/phrase diagnose/series diagnose/threshold",
+		"measure diagnose diagnose/kernelmessage diagnose/phrase diagnose/series " +
+			"diagnose/threshold",
 		"tables that people paste into tickets, read and diagnosed; pure",
 	},
 	{"load", "measure", "the network load test"},

@@ -61,3 +61,11 @@ it("takes what rows share apart also where one has no label, and labels from eac
   ]);
   expect(text(one(["srv", "eth0"]))).toBe("srv (eth0)");
 });
+
+it("joins the labels of rows of many fields: each would be cut to nothing", () => {
+  const rows = [
+    ["srv", "10.0.0.1", "2049", "client3", "771", "tx"],
+    ["web", "20.1.0.4", "443", "other", "9", "rx"],
+  ];
+  expect(namesOf(rows)(rows[0]!)).toEqual([{ text: rows[0]!.join(" "), common: false }]);
+});

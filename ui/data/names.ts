@@ -10,6 +10,20 @@ export interface Part {
 /** Shared text that is shorter is not worth a cut. */
 const least = 4;
 
+/** So many labels of their own are cut each; of more, two letters of each would be left. */
+const mostOwn = 4;
+
+/** Parts in which neighbours of one kind are one. */
+function joined(parts: readonly Part[]): Part[] {
+  const out: Part[] = [];
+  for (const p of parts) {
+    const last = out.at(-1);
+    if (last && last.common === p.common) last.text += p.text;
+    else out.push({ ...p });
+  }
+  return out;
+}
+
 function shared(texts: readonly string[]): { head: number; tail: number } {
   const first = texts[0] ?? "";
   let head = first.length;
@@ -72,6 +86,6 @@ export function namesOf(rows: readonly (readonly string[])[]): (row: readonly st
       }
     }
     if (short !== "") kept.push({ text: short, common: false });
-    return kept;
+    return kept.filter((p) => !p.common).length > mostOwn ? joined(kept) : kept;
   };
 }
