@@ -7,11 +7,12 @@ import (
 	"strings"
 
 	"culprit/diagnose"
+	"culprit/diagnose/kernelmessage"
 )
 
 // logged judges the messages of the kernel's log: a finding for each event and name.
 func (s *study) logged() {
-	all := messages()
+	all := kernelmessage.Messages()
 	for _, t := range s.of(Log) {
 		s.shown["log"] = true
 		names, by := group(t.Rows, "event")
@@ -30,8 +31,10 @@ func (s *study) logged() {
 }
 
 // eventAt returns the place of the message of an event; len(all): there is none.
-func eventAt(all []message, event string) int {
-	if i := slices.IndexFunc(all, func(m message) bool { return m.event == event }); i >= 0 {
+func eventAt(all []kernelmessage.Message, event string) int {
+	if i := slices.IndexFunc(all, func(m kernelmessage.Message) bool {
+		return m.Event == event
+	}); i >= 0 {
 		return i
 	}
 	return len(all)
@@ -40,14 +43,14 @@ func eventAt(all []message, event string) int {
 // mostNames bounds the findings of one event.
 const mostNames = 5
 
-func (s *study) loggedEvent(m *message, rows []*Row) {
+func (s *study) loggedEvent(m *kernelmessage.Message, rows []*Row) {
 	names, by := group(rows, "name")
 	slices.SortStableFunc(names, func(a, b string) int {
 		return cmp.Compare(len(by[b]), len(by[a]))
 	})
 	for i, name := range names {
 		list := by[name]
-		if i >= mostNames || len(list) < m.least {
+		if i >= mostNames || len(list) < m.Least {
 			break
 		}
 		last := list[len(list)-1]
@@ -55,13 +58,12 @@ func (s *study) loggedEvent(m *message, rows []*Row) {
 		if n := len(list); n > 1 {
 			times = fmt.Sprintf("%d times", n)
 		}
-		claim := strings.NewReplacer("{name}", cmp.Or(name, "a program"), "{detail}",
-			last.Word("detail"), "{n}", times).Replace(m.claim)
-		id := strings.ReplaceAll(m.event, " ", "-")
+		claim := m.Sentence(cmp.Or(name, "a program"), last.Word("detail"), times)
+		id := strings.ReplaceAll(m.Event, " ", "-")
 		if name != "" {
 			id += "-" + name
 		}
-		f := s.find(m.rule, id, m.severity, 0.8, diagnose.Culprit{Kind: m.kind,
+		f := s.find(m.Rule, id, m.Severity, 0.8, diagnose.Culprit{Kind: m.Kind,
 			Name: cmp.Or(name, "this machine")}, claim)
 		evidence(f, list[0], float64(len(list)), "event", "%s %s", list[0].Word("time"),
 			list[0].Word("text"))

@@ -3,6 +3,8 @@ package captured
 import (
 	"strings"
 	"testing"
+
+	"culprit/diagnose/kernelmessage"
 )
 
 // logged are lines of kernel logs, with the finding of each and words that it has.
@@ -62,12 +64,24 @@ var logged = []struct{ line, id, words string }{
 		"machine check"},
 	{"nginx[811]: segfault at 10 ip 00007f sp 00007f error 4 in nginx[55d+c8000]",
 		"program-crashes/crash-nginx", "nginx crashed once"},
+	{"I/O error, dev [811]: segfault at 10 ip 00007f sp 00007f error 4 in a[55d+c8000]",
+		"program-crashes/crash-I/O error, dev ", "crashed once"},
+	{"traps: node[4711] trap invalid opcode ip:55d sp:7ffe error:0 in node[55d+c8000]",
+		"program-crashes/trap-node", "node crashed once (trap invalid opcode)"},
+	{"traps: my app[7] general protection fault ip:55d sp:7ffe error:0 in libc.so.6[7f+c8000]",
+		"program-crashes/trap-my app", "my app crashed once (general protection)"},
+	{"EDAC MC0: 1 UE memory read error on CPU_SrcID#0_Ha#0_Chan#0_DIMM#0 (channel:0 slot:0)",
+		"hardware-fails/memory-error-MC0", "controller MC0 returned wrong data once"},
+	{"EDAC MC1: 3 CE memory scrubbing error on DIMM_B2 (channel:1 slot:0 page:0x1 offset:0x0)",
+		"hardware-fails/memory-corrected-MC1", "MC1 returned wrong data that was corrected"},
 }
 
 // beginnings are those of lines in different logs.
 var beginnings = []string{"[    1.234567] ", "[123456.789012] ", "[Mon Nov 23 10:11:12 2026] ",
 	"Nov 23 10:11:12 db-7 kernel: ", "2026-11-23T10:11:12+0100 db-7 kernel: ", "<4>[ 99.000001] ",
-	"kern  :err   : [  812.123456] ", "Nov  3 01:02:03 db-7 kernel: [ 42.100000] "}
+	"kern  :err   : [  812.123456] ", "Nov  3 01:02:03 db-7 kernel: [ 42.100000] ",
+	"2026-11-28T16:24:26,000123+00:00 ", "[   12.345678][  T811] ", "[   12.345678] db-7 kernel: ",
+	"Nov 23 10:11:12.123456 db-7 kernel: ", "1795796152.123456 db-7 kernel: "}
 
 // Each message has its finding in every form of the log, and all messages have a line here.
 func TestKernelLog(t *testing.T) {
@@ -92,9 +106,9 @@ func TestKernelLog(t *testing.T) {
 			seen[c.Tables[0].Rows[1].Word("event")] = true
 		}
 	}
-	for _, m := range messages() {
-		if !seen[m.event] && m.least == 1 {
-			t.Errorf("no line has the event %q", m.event)
+	for _, m := range kernelmessage.Messages() {
+		if !seen[m.Event] && m.Least == 1 {
+			t.Errorf("no line has the event %q", m.Event)
 		}
 	}
 }
@@ -109,6 +123,9 @@ func TestKernelLogHealthy(t *testing.T) {
 		down + down: "medium link-unsteady/link-down-eth0",
 		"[ 1.000000] EXT4-fs (sda1): mounted filesystem with ordered data mode. Opts: errors=remount-ro\n": "",
 		"[ 1.0000] nfs: server a OK\n": "",
+		// Programs may write to the log, and claim anything.
+		"[ 1.000000] usb: new\nuser  :err   : [ 2.000000] Out of memory: Killed process 7 (java)\n":  "",
+		"[ 1.000000] usb: new\n<12>[ 2.000000] Out of memory: Killed process 7 (java)\n":             "",
 		"we saw Out of memory: Killed process 7 (java) yesterday\n load average: 0.10, 0.10, 0.10\n": "",
 	} {
 		c, err := Read("dmesg.txt", text)

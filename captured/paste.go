@@ -51,6 +51,9 @@ var lineTime = regexp.MustCompile(`^\[?(?:\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.
 	` ?(?:Z|[+-]\d\d:?\d\d)?|[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d)\]?:?(?: |\t|$)|` +
 	`^\[\d\d:\d\d:\d\d(?:\.\d{1,9})?\](?: |\t|$)`)
 
+// isoLine is the beginning of a line of dmesg --time-format iso.
+var isoLine = regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d,\d{6}[+-]\d\d:?\d\d `)
+
 // withoutTimes removes the times before lines when all lines have one. The lines of a kernel's log
 // keep theirs.
 func withoutTimes(text string) string {
@@ -59,7 +62,7 @@ func withoutTimes(text string) string {
 	for _, line := range lines {
 		switch {
 		case strings.TrimSpace(line) == "":
-		case strings.Contains(line, " kernel: "):
+		case strings.Contains(line, " kernel: "), isoLine.MatchString(line):
 			return text
 		case lineTime.MatchString(line):
 			timed++

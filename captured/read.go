@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"culprit/diagnose/kernelmessage"
 )
 
 // Limits of what is read and kept.
@@ -37,7 +39,7 @@ func Read(name, text string) (*Capture, error) {
 	}
 	r := &reader{Capture: &Capture{File: name}, formats: formats(),
 		blocks: blocks(), phrases: phrases(), states: states(),
-		messages: messages()}
+		messages: kernelmessage.Messages()}
 	if !r.json(text) {
 		r.lines(withoutTimes(cleaner().Replace(withoutColours(decoded(text)))))
 	}
@@ -63,7 +65,7 @@ type reader struct {
 	phrases map[string]string
 	states  map[string]string
 	// messages are those of the kernel's log.
-	messages []message
+	messages []kernelmessage.Message
 	line     int    // 1 is the first
 	last     bool   // no text follows
 	command  string // of the last prompt

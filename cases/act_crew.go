@@ -42,32 +42,13 @@ func actCrew(ctx context.Context, f *flag.FlagSet, args []string, t *tally) erro
 	if err != nil {
 		return err
 	}
-	turns, counted, err := os.Pipe()
+	turns, stop, err := startWorkers(append(args, "-worker"), *workers, socket)
 	if err != nil {
 		return err
 	}
-	for range *workers {
-		words := append(append([]string{os.Args[0]}, args...), "-worker")
-		p, err := os.StartProcess(os.Args[0], words, &os.ProcAttr{Env: os.Environ(),
-			Files: []*os.File{nil, nil, os.Stderr, socket, counted},
-			Sys:   &unix.SysProcAttr{Pdeathsig: unix.SIGKILL}})
-		if err != nil {
-			return fmt.Errorf("start a worker: %w", err)
-		}
-		defer p.Wait()
-		defer p.Kill()
-	}
-	counted.Close()
+	defer stop()
 	socket.Close()
-	go func() {
-		for b := make([]byte, 4096); ; {
-			n, err := turns.Read(b)
-			if err != nil {
-				return
-			}
-			t.ops.Add(int64(n))
-		}
-	}()
+	go countTurns(turns, t)
 	t.ready()
 	for p := (&pace{rate: *rate}); *rate > 0; {
 		if err := p.wait(ctx, 1); err != nil {
@@ -86,7 +67,7 @@ func actCrew(ctx context.Context, f *flag.FlagSet, args []string, t *tally) erro
 	return nil
 }
 
-// takeFileTurns is a worker of actCrew: descriptor 3 is the listening socket, 4 counts the turns.
+// takeFileTurns is a worker of actCrew: descriptor 3 is the listening socket.
 func takeFileTurns(name string, hold time.Duration, accepts bool) error {
 	runtime.LockOSThread()
 	if err := unix.SetNonblock(3, false); err != nil {
@@ -122,7 +103,7 @@ func takeFileTurns(name string, hold time.Duration, accepts bool) error {
 			spend(hold, true)
 			unix.Close(c)
 		}
-		if _, err := unix.Write(4, []byte{1}); err != nil {
+		if err := countTurn(); err != nil {
 			return err
 		}
 	}

@@ -88,6 +88,7 @@ func acts() map[string]func(context.Context, *flag.FlagSet, []string, *tally) er
 		"lockup":   actLockUp,   // takes locks on a file on which it has many
 		"turn":     actTurn,     // takes turns at a lock with many threads, or waits for work with them
 		"crew":     actCrew,     // takes turns at a file lock with worker processes
+		"queue":    actQueue,    // waits at a System V semaphore with worker processes
 		"pingpong": actPingPong, // hands a byte to and fro between two threads
 		"purge":    actPurge,    // removes directories of which many names are cached that do not exist
 	}

@@ -304,6 +304,7 @@ func remove(run string, bad io.Writer) {
 			}
 		}
 	}
+	removeMarked(filepath.Join(stateDir, run))
 	unmount(filepath.Join(stateDir, run))
 	if err := unswap(filepath.Join(stateDir, run)); err != nil {
 		fmt.Fprintln(bad, err)

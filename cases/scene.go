@@ -121,7 +121,8 @@ func Catalogue() []Story {
 	return slices.Concat(
 		linkStories(), hubStories(), peerStories(), packetStories(), tableStories(), purgeStories(),
 		functionStories(), cpuStories(), limitStories(), reachedStories(), stallStories(),
-		waitStories(), webStories(), turnStories(), crewStories(), pathStories(),
+		waitStories(), webStories(), turnStories(), crewStories(), queueStories(),
+		pathStories(),
 		writebackStories(),
 		swapStories(), trackStories(), deviceStories(),
 		crashStories(),

@@ -55,6 +55,8 @@ func skipped(st *measure.Stat) bool {
 		}
 	}
 	for _, begin := range []string{
+		// of different units: the greatest is of bytes or of processes
+		"limit.",
 		"server.", "finding.", "system.", "trace.", "cpu.stack.rate", "cpu.stack.busy",
 		"irq.affinity",
 		"process.visibility", "irq.time.cost", "thread.", "process.files.limit",

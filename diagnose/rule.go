@@ -34,6 +34,9 @@ type RuleSet struct {
 	// Explains reports whether a finding is the cause of a doubt about a resource. nil: a finding
 	// explains doubts about the resource of its rule.
 	Explains func(f *Finding, resource string) bool
+	// Covers reports whether a finding is the cause of another, beside Finding.Cover: for symptoms
+	// that many rules have. nil: none.
+	Covers func(cause, symptom *Finding) bool
 	// Notes returns notes for the report. nil: none.
 	Notes func(Tables) []string
 }

@@ -90,7 +90,7 @@ func settle(rep *Report, set RuleSet, looks []*Look, tables Tables) {
 		}
 		rep.Doubtful = append(rep.Doubtful, d)
 	}
-	all = merge(all)
+	all = merge(all, set.Covers)
 	var ruledOut []string
 	for _, l := range looks {
 		r := l.rule.Resource
@@ -140,8 +140,12 @@ func rankFindings(all []Finding) {
 }
 
 // merge moves covered findings from the list to the symptoms of their cause. What a covered one
-// covers goes to the same cause. In a cycle the better ranked one is the cause.
-func merge(all []*Finding) []*Finding {
+// covers goes to the same cause. In a cycle the better ranked one is the cause. more reports
+// further causes; nil: there are none.
+func merge(all []*Finding, more func(cause, symptom *Finding) bool) []*Finding {
+	if more != nil {
+		addCovers(all, more)
+	}
 	gone := map[*Finding]bool{}
 	for _, cause := range all {
 		if gone[cause] {
@@ -167,6 +171,17 @@ func merge(all []*Finding) []*Finding {
 		}
 	}
 	return out
+}
+
+// addCovers adds the symptoms of each finding that more reports.
+func addCovers(all []*Finding, more func(cause, symptom *Finding) bool) {
+	for _, cause := range all {
+		for _, f := range all {
+			if f != cause && more(cause, f) {
+				cause.Cover(f.Rule, func(o *Finding) bool { return o == f })
+			}
+		}
+	}
 }
 
 // doubtful returns the doubts that no finding explains, one per resource, with the text of its

@@ -328,7 +328,7 @@ func TestMerge(t *testing.T) {
 	two.Cover("one", nil)
 	two.Symptoms = []Symptom{{Claim: "its own"}}
 	var got []string
-	for _, f := range merge([]*Finding{one, two, three, other}) {
+	for _, f := range merge([]*Finding{one, two, three, other}, nil) {
 		text := f.ID
 		for _, s := range f.Symptoms {
 			text += " " + s.ID + s.Claim

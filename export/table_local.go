@@ -69,6 +69,7 @@ func localLines() []line {
 			local: perPeer},
 		{query: "runqueue.latency by cpu", kind: dist, unit: nanos, local: onRequest},
 		{query: "runqueue.time by cpu", kind: delta, unit: nanos, local: onRequest},
+		{query: "semaphore.waiters" + ofProcess + `,set,semaphore`, kind: level, unit: count},
 		{query: "softirq.time by cpu,vector,device", kind: delta, unit: nanos, local: onRequest},
 		{query: "syscall.count by syscall,error", kind: delta, unit: events, local: onRequest},
 		{query: "syscall.latency by syscall", kind: dist, unit: nanos, local: onRequest},

@@ -47,6 +47,7 @@ func Collectors() []collect.Collector {
 		limit.Limits{},             // /proc/sys/kernel, key-users, sysvipc, sockstat
 		limit.Inotify{},            // /proc/PID/fdinfo: inotify instances and watches
 		lock.FileLocks{},           // /proc/locks: who waits for file locks, and who holds them
+		lock.Semaphores{},          // /proc/sysvipc/sem, semctl: who waits for semaphores
 		kernellog.Messages{},       // /dev/kmsg: warnings, killed processes, links, I/O errors
 		process.Processes{},        // /proc/PID, taskstats: processes and threads
 		process.Failures{},         // taskstats: processes that end with an error

@@ -38,6 +38,13 @@ type eventForm struct {
 // other is the event of messages that have none of the forms.
 const other = "other"
 
+// crash is the event of programs that crash. Their names come first in these messages, and programs
+// choose them: this event is looked for before others.
+//
+// table: forms of messages
+var crash = eventForm{"crash", []string{"]: segfault at", "general protection fault", "traps: ",
+	"unhandled signal"}}
+
 // events has the events that are recorded at any level; the first form that matches counts. The
 // texts are those of Linux 4.18 to 6.18.
 //
@@ -45,6 +52,9 @@ const other = "other"
 var events = []eventForm{
 	{"oom-kill", []string{"Out of memory: Killed process", "Out of memory: Kill process",
 		"Memory cgroup out of memory: Kill"}},
+	{"oom-cause", []string{"oom-kill:constraint=", "invoked oom-killer"}},
+	{"limit", []string{"TCP: out of memory", "file-max limit", "rejected by pids controller"}},
+	{"suppressed", []string{"callbacks suppressed"}},
 	{"hung-task", []string{"blocked for more than", "blocked on a"}},
 	{"lockup", []string{"soft lockup", "hard LOCKUP", "Hard LOCKUP"}},
 	{"rcu-stall", []string{"detected stalls on CPUs", "self-detected stall"}},
@@ -66,8 +76,6 @@ var events = []eventForm{
 	{"allocation-failure", []string{"page allocation failure", "allocation stalls for"}},
 	{"server-lost", []string{"not responding"}},
 	{"server-back", []string{"nfs: server", "CIFS: VFS: "}},
-	{"crash", []string{"segfault at", "general protection fault", "traps: ",
-		"unhandled signal"}},
 	{"bug", []string{"BUG: ", "WARNING: CPU:", "kernel BUG at", "Oops: "}},
 }
 
@@ -91,6 +99,9 @@ func eventOf(text []byte) string {
 			}
 		}
 		return false
+	}
+	if any(crash.texts) {
+		return crash.event
 	}
 	for _, f := range events {
 		if any(f.texts) && (needs[f.event] == nil || any(needs[f.event])) {

@@ -11,7 +11,7 @@ import (
 var update = flag.Bool("update", false, "write the golden files anew")
 
 func declared() []collect.Collector {
-	return []collect.Collector{FileLocks{}}
+	return []collect.Collector{FileLocks{}, Semaphores{}}
 }
 
 func TestStats(t *testing.T) { collecttest.CheckStats(t, *update, declared()...) }

@@ -1,2 +1,2 @@
-// Package lock measures waits for file locks.
+// Package lock measures waits for file locks and System V semaphores.
 package lock

@@ -40,7 +40,8 @@ func (FileLocks) Stats() []measure.Stat {
 				"known, as in another PID namespace"},
 			word("holderprocess", "name of the program that holds the lock"),
 			word("wchan", "kernel functions in which threads of the holder sleep (/proc/PID/"+
-				"wchan); running: its first thread runs; empty: not known"),
+				"wchan); running: its first thread runs; released: another one holds it by now; "+
+				"empty: not known"),
 			word("related", "siblings: both processes have the same parent; parent child: the "+
 				"holder is that of the process that waits; empty: neither"),
 		},
@@ -107,7 +108,9 @@ type fileLockReading struct {
 	seen  int                  // locks
 	whole []fileWait           // of the latest complete pass
 	more  int                  // waits that it lost
-	look  lookup
+	// sleeps are the kernel functions in which the holders of locks sleep, in this reading
+	sleeps map[lockKey]string
+	look   lookup
 }
 
 // Close implements collect.Reading.
@@ -131,6 +134,9 @@ func (r *fileLockReading) Read(out *collect.Out) error {
 			strconv.Itoa(r.more))
 	}
 	r.look.begin()
+	if err := r.findSleeps(); err != nil {
+		return err
+	}
 	r.put(out, t)
 	r.look.end(t)
 	return nil
@@ -220,6 +226,41 @@ func (r *fileLockReading) endPass() {
 	})
 }
 
+// released is the text in place of kernel functions for a holder that has released its lock.
+const released = "released"
+
+// findSleeps finds in which kernel functions the holders sleep. Then it reads /proc/locks again,
+// if that takes one reading: a holder that has released its lock meanwhile does something else.
+func (r *fileLockReading) findSleeps() error {
+	r.sleeps = map[lockKey]string{}
+	for _, w := range r.whole[:min(len(r.whole), mostRows)] {
+		if _, known := r.sleeps[w.lock()]; !known {
+			r.sleeps[w.lock()] = r.look.sleepsIn(r.look.holderOf(w))
+		}
+	}
+	if len(r.whole) == 0 || r.going || r.seen > mostSeenTwice {
+		return nil
+	}
+	before := slices.Clone(r.whole)
+	if err := r.readLocks(); err != nil || r.going {
+		return err
+	}
+	held := map[lockKey]bool{}
+	for _, w := range r.whole {
+		held[w.lock()] = true
+	}
+	for key := range r.sleeps {
+		if !held[key] {
+			r.sleeps[key] = released
+		}
+	}
+	r.whole = before
+	return nil
+}
+
+// mostSeenTwice is up to how many locks /proc/locks is read twice when somebody waits.
+const mostSeenTwice = 1000
+
 // put puts the rows of each lock, up to mostRows in all.
 func (r *fileLockReading) put(out *collect.Out, t *collect.Table) {
 	for i, rows := 0, 0; i < len(r.whole); {
@@ -242,7 +283,7 @@ func (r *fileLockReading) putLock(out *collect.Out, t *collect.Table, waits []fi
 	h := r.look.holderOf(waits[0])
 	file := out.Label(r.look.pathOf(waits[0], h.pid))
 	kind, holder := out.Label(waits[0].kind), out.Number(int64(h.pid))
-	name, wchan := out.Label(h.name), out.Label(r.look.sleepsIn(h))
+	name, wchan := out.Label(h.name), out.Label(r.sleeps[waits[0].lock()])
 	rows, others, sample := 0, 0.0, unknownProcess
 	for _, w := range waits {
 		if w.pid <= 0 || rows >= mostPerLock {

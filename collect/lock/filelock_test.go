@@ -94,6 +94,25 @@ func TestFileLocks(t *testing.T) {
 	}
 }
 
+// A holder whose lock another process holds, when /proc/locks is read again, has released it.
+func TestReleasedFileLock(t *testing.T) {
+	m := lockMachine(t)
+	r := m.Reading.(*fileLockReading)
+	m.Read(true)
+	w := fileWait{kind: "flock", file: "fe:00:109", pid: 31, holder: 21, threads: 1}
+	r.whole = append(r.whole, w)
+	if err := r.findSleeps(); err != nil {
+		t.Fatal(err)
+	}
+	if got := r.sleeps[w.lock()]; got != released {
+		t.Errorf("holder of a lock that is no longer there: %q", got)
+	}
+	w.file = "fe:00:101"
+	if got := r.sleeps[w.lock()]; got != "ep_poll,pipe_read" {
+		t.Errorf("holder of a lock that is there: %q", got)
+	}
+}
+
 // Where nothing may be read but /proc/locks, processes and files are numbers.
 func TestFileLocksUnread(t *testing.T) {
 	m := collecttest.NewMachine(t, FileLocks{}, map[string]string{

@@ -84,6 +84,7 @@ func (k *lookup) end(t *collect.Table) {
 		}
 		k.paths[key] = lockPath{path: p.path}
 	}
+	k.until = kernel.ThreadTime() + lockTime // rows may have used all of it
 	k.owner.search(k)
 	if k.denied {
 		t.Note(kernel.UnreadNote("paths and holders of some file locks may not be read: that "+

@@ -16,21 +16,37 @@ import (
 // fork their workers in advance, one idle worker waits for requests and holds a lock meanwhile, for
 // which all other idle workers wait.
 func WaitsForWork(t *diagnose.Table, mask []bool) []*diagnose.Row {
-	all, idle := map[string]float64{}, map[string]float64{}
+	files := map[string][]*diagnose.Row{}
 	for _, r := range t.Rows {
-		n := series.Or(r.Part(mask), 0)
-		all[r.Word("file")] += n
-		if r.Word("related") != "" && sleepsForRequests(r.Word("wchan")) {
-			idle[r.Word("file")] += n
-		}
+		files[r.Word("file")] = append(files[r.Word("file")], r)
+	}
+	turns := map[string]bool{}
+	for file, rows := range files {
+		turns[file] = TakesTurns(rows, mask)
 	}
 	var rows []*diagnose.Row
 	for _, r := range t.Rows {
-		if file := r.Word("file"); idle[file] < threshold.FileLockIdle*all[file] || all[file] == 0 {
+		if !turns[r.Word("file")] {
 			rows = append(rows, r)
 		}
 	}
 	return rows
+}
+
+// TakesTurns reports whether the rows of a lock are those of an accept lock: the holder is of the
+// same pool, and waits for requests. A busy pool hands the lock on while it is looked at. Rows have
+// the fields related and wchan.
+func TakesTurns(rows []*diagnose.Row, mask []bool) bool {
+	idle, all := 0.0, 0.0
+	for _, r := range rows {
+		n := series.Or(r.Part(mask), 0)
+		all += n
+		does := r.Word("wchan")
+		if r.Word("related") != "" && (does == "released" || sleepsForRequests(does)) {
+			idle += n
+		}
+	}
+	return all > 0 && idle >= threshold.FileLockIdle*all
 }
 
 // sleepsForRequests reports whether one of the kernel functions waits for requests.
@@ -43,41 +59,42 @@ func sleepsForRequests(functions string) bool {
 	return false
 }
 
-// FileLockHolder is the process that holds a file lock for most of the time.
-type FileLockHolder struct {
+// LockHolder is the process that holds a lock for most of the time.
+type LockHolder struct {
 	PID   int // 0: not known
 	Name  string
-	Does  string // in a sentence: "sleeps in kernel function do_wait"
-	Share float64
-	Count int // processes that hold it in turn
+	Does  string  // in a sentence: "sleeps in kernel function do_wait"
+	Share float64 // of the waits that are for this holder
+	Count int     // processes that hold it in turn
 }
 
-// HolderOf returns the holder in most of the waits of rows.
-func HolderOf(rows []*diagnose.Row, mask []bool) FileLockHolder {
+// HolderOf returns the holder in most of the waits of rows. The fields pid and process name it.
+func HolderOf(rows []*diagnose.Row, mask []bool, pid, process string) LockHolder {
 	waits, all := map[string]float64{}, 0.0
 	does := map[string]map[string]float64{}
 	names := map[string]string{}
 	for _, r := range rows {
-		pid, n := r.Word("holder"), series.Or(r.Part(mask), 0)
+		id, n := r.Word(pid), series.Or(r.Part(mask), 0)
 		if n == 0 {
 			continue
 		}
-		if does[pid] == nil {
-			does[pid] = map[string]float64{}
+		if does[id] == nil {
+			does[id] = map[string]float64{}
 		}
-		waits[pid] += n
+		waits[id] += n
 		all += n
-		does[pid][r.Word("wchan")] += n
-		if name := r.Word("holderprocess"); name != "" {
-			names[pid] = name
+		does[id][r.Word("wchan")] += n
+		if name := r.Word(process); name != "" {
+			names[id] = name
 		}
 	}
-	pid := Largest(waits)
-	h := FileLockHolder{Name: names[pid], Count: len(waits)}
-	h.PID, _ = strconv.Atoi(pid)
-	in := Largest(does[pid])
-	h.Share = does[pid][in] / all
+	top := Largest(waits)
+	h := LockHolder{Name: names[top], Count: len(waits), Share: waits[top] / all}
+	h.PID, _ = strconv.Atoi(top)
+	in := Largest(does[top])
 	switch {
+	case in == "released":
+		h.Does = "hands it on at once"
 	case in == "running":
 		h.Does = "runs"
 	case strings.Contains(in, ","):
@@ -89,7 +106,7 @@ func HolderOf(rows []*diagnose.Row, mask []bool) FileLockHolder {
 }
 
 // String returns "backup[99]", "process 99", or "a process that is not known".
-func (h FileLockHolder) String() string {
+func (h LockHolder) String() string {
 	switch {
 	case h.Name != "":
 		return phrase.ProcessName(h.Name, h.PID)

@@ -2,34 +2,35 @@ package facts
 
 // The queries of the rules. Rules share them literally, so that each is measured and asked once.
 const (
-	CPUTime         = `cpu.time by cpu,mode`
-	Runnable        = `sched.runnable`
-	Blocked         = `sched.blocked`
-	Forks           = `sched.forks`
-	Pressure        = `pressure.time by resource,scope`
-	ProcessCPU      = `process.cpu by pid,process,mode`
-	ProcessShort    = `process.short by pid,process`
-	ProcessWait     = `process.runwait by pid,process`
-	ProcessDelay    = `process.delay by pid,process,reason`
-	ProcessIO       = `process.io by pid,process,direction`
-	ProcessIOClass  = `process.io.priority by pid,process,class`
-	ProcessInfo     = `process.info by pid,process,cgroup,command`
-	ProcessRSS      = `process.rss by pid,process`
-	ProcessFaults   = `process.faults by pid,process,type where type = "major"`
-	ProcessSight    = `process.visibility by visible,reason`
-	ProcessStates   = `process.count by state`
-	ProcessBlocked  = `process.blocked by pid,process,wchan,caller,mount,type,source`
-	Zombies         = `process.zombies by pid,process`
-	ProcessStopped  = `process.stopped by pid,process,by,tracer,tracername`
-	ProcessThreads  = `process.threads by pid,process`
-	ProcessSwitches = `process.switches by pid,process,type`
-	ProcessSleepers = `process.sleepers by pid,process,wchan`
-	LockWaiters     = `process.lock.waiters by pid,process,lock,holder,wchan`
-	FileLockWaiters = `file.lock.waiters by pid,process,file,kind,holder,holderprocess,wchan,related`
-	Placement       = `process.placement by pid,process,cpu,allowed`
-	Realtime        = `thread.realtime by pid,process,tid,thread,policy,cpu`
-	ThreadCPU       = `thread.cpu by pid,process,tid,thread`
-	ThreadWait      = `thread.runwait by pid,process,tid,thread`
+	CPUTime          = `cpu.time by cpu,mode`
+	Runnable         = `sched.runnable`
+	Blocked          = `sched.blocked`
+	Forks            = `sched.forks`
+	Pressure         = `pressure.time by resource,scope`
+	ProcessCPU       = `process.cpu by pid,process,mode`
+	ProcessShort     = `process.short by pid,process`
+	ProcessWait      = `process.runwait by pid,process`
+	ProcessDelay     = `process.delay by pid,process,reason`
+	ProcessIO        = `process.io by pid,process,direction`
+	ProcessIOClass   = `process.io.priority by pid,process,class`
+	ProcessInfo      = `process.info by pid,process,cgroup,command`
+	ProcessRSS       = `process.rss by pid,process`
+	ProcessFaults    = `process.faults by pid,process,type where type = "major"`
+	ProcessSight     = `process.visibility by visible,reason`
+	ProcessStates    = `process.count by state`
+	ProcessBlocked   = `process.blocked by pid,process,wchan,caller,mount,type,source`
+	Zombies          = `process.zombies by pid,process`
+	ProcessStopped   = `process.stopped by pid,process,by,tracer,tracername`
+	ProcessThreads   = `process.threads by pid,process`
+	ProcessSwitches  = `process.switches by pid,process,type`
+	ProcessSleepers  = `process.sleepers by pid,process,wchan`
+	LockWaiters      = `process.lock.waiters by pid,process,lock,holder,wchan`
+	FileLockWaiters  = `file.lock.waiters by pid,process,file,kind,holder,holderprocess,wchan,related`
+	SemaphoreWaiters = `semaphore.waiters by pid,process,set,semaphore,last,lastprocess,wchan,related`
+	Placement        = `process.placement by pid,process,cpu,allowed`
+	Realtime         = `thread.realtime by pid,process,tid,thread,policy,cpu`
+	ThreadCPU        = `thread.cpu by pid,process,tid,thread`
+	ThreadWait       = `thread.runwait by pid,process,tid,thread`
 
 	FailedProcesses    = `process.failures by process,parent,parentprocess,end,cgroup`
 	FailedProcessTimes = `process.failures.time by process,parent,parentprocess,end,cgroup`

@@ -54,8 +54,10 @@ func All() []diagnose.Rule {
 		zombiesPileUp(),
 		processStopped(),
 		crashLoop(),
+		kernelEvents(),
 		lockConvoy(),
 		fileLockWait(),
+		semaphoreWait(),
 		switchStorm(),
 		realtimeHog(),
 		cpusConfined(),
@@ -69,7 +71,12 @@ func All() []diagnose.Rule {
 // Set returns all rules with the checks across them.
 func Set() diagnose.RuleSet {
 	return diagnose.RuleSet{Rules: All(), Doubts: doubtsOf, Explains: explainsDoubt,
-		Notes: notesOfCost}
+		Notes: notesOfCost, Covers: covers}
+}
+
+// covers reports whether a finding is the cause of a message of the kernel, or of crashes.
+func covers(cause, symptom *diagnose.Finding) bool {
+	return facts.ExplainsMessage(cause, symptom) || facts.ExplainsCrashes(cause, symptom)
 }
 
 // Queries returns each query of the rules once, in a fixed order: what must be measured before

@@ -45,7 +45,7 @@ func checkSlowServer(l *diagnose.Look, r *diagnose.Row, local bool) {
 		return series.AtOrZero(r.Values, c) > 0 || waiting.At(c) >= 1
 	})
 	rate := r.Part(nil)
-	if !ok || rate*diagnose.WholePeriod(t).Known < threshold.DNSSlow {
+	if !ok || !(rate*diagnose.WholePeriod(t).Known >= threshold.DNSSlow) {
 		return
 	}
 	// Little's law: those that wait at any moment, over those that end in a second, is how long

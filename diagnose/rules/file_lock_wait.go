@@ -56,7 +56,7 @@ type fileLockWaiters struct {
 	kind    string
 	files   int             // for which it waits
 	rows    []*diagnose.Row // of the file
-	heldBy  facts.FileLockHolder
+	heldBy  facts.LockHolder
 	circle  []int // processes of a deadlock; nil: none
 	s       diagnose.Period
 }
@@ -73,7 +73,7 @@ func waitersOf(t *diagnose.Table, rows []*diagnose.Row, s diagnose.Period) *file
 			w.rows, w.kind = append(w.rows, r), r.Word("kind")
 		}
 	}
-	w.heldBy = facts.HolderOf(w.rows, s.Mask)
+	w.heldBy = facts.HolderOf(w.rows, s.Mask, "holder", "holderprocess")
 	if w.program.PID() > 0 {
 		w.circle = facts.FileLockCycle(t, w.program.PID(), s.Mask)
 	}

@@ -8,6 +8,21 @@ const (
 	CrashMost = 5
 )
 
+// Thresholds of rule kernel-events: see messages.
+const (
+	MessagesMost = 8
+	MessageLines = 3
+)
+
+func messages() []Threshold {
+	return []Threshold{
+		edge("MessagesMost", MessagesMost, "findings", 8, 9,
+			"the most severe; a failing disk or machine writes messages of many kinds"),
+		edge("MessageLines", MessageLines, "lines", 3, 4,
+			"of evidence; further ones differ in numbers only"),
+	}
+}
+
 func crashes() []Threshold {
 	return []Threshold{
 		edge("CrashRate", CrashRate, "per minute", 1.95, 2.06,

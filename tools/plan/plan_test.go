@@ -74,7 +74,7 @@ var plan = []planned{
 	{"collect/process", collectorImports, "processes and threads"},
 	{"collect/kernellog", collectorImports, "messages of the kernel's log"},
 	{"collect/limit", collectorImports, "limits of the kernel that belong to no other subsystem"},
-	{"collect/lock", collectorImports, "who waits for file locks, and who holds them"},
+	{"collect/lock", collectorImports, "who waits for file locks and semaphores, and who holds them"},
 	{"collect/cgroup", collectorImports, "control groups"},
 	{"collect/all", "measure kernel kernel/* collect collect/*", "the list of all collectors"},
 	{"lang/words", "", "what bpftrace, perf, SystemTap and Solaris call a thing; pure"},
@@ -159,10 +159,12 @@ var plan = []planned{
 		"one engine for all limits: use, size, errors, time until",
 	},
 	{"diagnose/experiment", "measure diagnose diagnose/attribute diagnose/facts diagnose/phrase", "short measurements that replace estimates of a report"},
+	{"diagnose/kernelmessage", "diagnose", "messages of the kernel's log, and what they mean; pure"},
 	{"diagnose/rules", "measure diagnose diagnose/*", "one file per rule: symptom to evidence to finding"},
 	{
 		"captured",
-		"measure diagnose diagnose/phrase diagnose/series diagnose/threshold",
+		"measure diagnose diagnose/kernelmessage diagnose/phrase diagnose/series " +
+			"diagnose/threshold",
 		"tables that people paste into tickets, read and diagnosed; pure",
 	},
 	{"load", "measure", "the network load test"},

@@ -40,3 +40,32 @@ it("does not count letters twice where one label is part of another", () => {
         .join(""),
     ).toBe(r[0]);
 });
+
+it("takes what rows share apart also where one has no label, and labels from each other", () => {
+  const rows = [
+    ["culab27711-dst", "nxge0", "tx"],
+    ["culab27711.4-src", "lo", "rx"],
+    ["", "eth0", "tx"],
+  ];
+  const of = namesOf(rows);
+  expect(of(rows[0]!)).toEqual([
+    { text: "culab27711", common: true },
+    { text: "-dst ", common: false },
+    { text: "nxge0 ", common: false },
+    { text: "tx", common: false },
+  ]);
+  expect(of(rows[2]!).map((p) => p.text)).toEqual(["eth0 ", "tx"]);
+  const one = namesOf([
+    ["srv", "eth0"],
+    ["", "eth0"],
+  ]);
+  expect(text(one(["srv", "eth0"]))).toBe("srv (eth0)");
+});
+
+it("joins the labels of rows of many fields: each would be cut to nothing", () => {
+  const rows = [
+    ["srv", "10.0.0.1", "2049", "client3", "771", "tx"],
+    ["web", "20.1.0.4", "443", "other", "9", "rx"],
+  ];
+  expect(namesOf(rows)(rows[0]!)).toEqual([{ text: rows[0]!.join(" "), common: false }]);
+});

@@ -10,6 +10,20 @@ export interface Part {
 /** Shared text that is shorter is not worth a cut. */
 const least = 4;
 
+/** So many labels of their own are cut each; of more, two letters of each would be left. */
+const mostOwn = 4;
+
+/** Parts in which neighbours of one kind are one. */
+function joined(parts: readonly Part[]): Part[] {
+  const out: Part[] = [];
+  for (const p of parts) {
+    const last = out.at(-1);
+    if (last && last.common === p.common) last.text += p.text;
+    else out.push({ ...p });
+  }
+  return out;
+}
+
 function shared(texts: readonly string[]): { head: number; tail: number } {
   const first = texts[0] ?? "";
   let head = first.length;
@@ -27,25 +41,26 @@ function shared(texts: readonly string[]): { head: number; tail: number } {
 
 /**
  * A function that takes the name of a row of these apart. The rows are lists of labels; a name is
- * the labels that are not empty with spaces between.
+ * the labels that are not empty with spaces between. What two labels have of their own is in two
+ * parts, so that a long one is cut and not the short one after it.
  */
 export function namesOf(rows: readonly (readonly string[])[]): (row: readonly string[]) => Part[] {
   const width = rows[0]?.length ?? 0;
   const fields = Array.from({ length: width }, (_, f) => {
-    const labels = [...new Set(rows.map((r) => r[f] ?? ""))];
+    const all = [...new Set(rows.map((r) => r[f] ?? ""))];
+    const labels = all.filter((l) => l !== ""); // a row may have none, as no namespace
+    if (labels.length === 1 && all.length === 2) return { head: 0, tail: 0 };
     return labels.length < 2 ? { head: Infinity, tail: 0 } : shared(labels);
   });
   return (row) => {
     const out: Part[] = [];
     const add = (text: string, common: boolean): void => {
-      const last = out.at(-1);
-      if (text === "") return;
-      if (last && last.common === common) last.text += text;
-      else out.push({ text, common });
+      if (text !== "") out.push({ text, common });
     };
     row.forEach((label, f) => {
       if (label === "") return;
-      if (out.length > 0) add(" ", out.at(-1)?.common ?? false);
+      const before = out.at(-1);
+      if (before) before.text += " ";
       const { head, tail } = fields[f] ?? { head: 0, tail: 0 };
       const from = Math.min(head, label.length);
       const to = Math.max(from, label.length - Math.min(tail, label.length - from));
@@ -54,13 +69,23 @@ export function namesOf(rows: readonly (readonly string[])[]): (row: readonly st
       add(label.slice(to), true);
     });
     if (rows.length < 2) return [{ text: out.map((p) => p.text).join(""), common: false }];
+    // A short shared part belongs to the part before it, or to the one after it.
     const kept: Part[] = [];
+    let short = "";
     for (const p of out) {
-      const common = p.common && p.text.length >= least;
       const last = kept.at(-1);
-      if (last && last.common === common) last.text += p.text;
-      else kept.push({ text: p.text, common });
+      if (p.common && p.text.length < least) {
+        if (last && !last.common && !last.text.endsWith(" ")) last.text += p.text;
+        else short += p.text;
+      } else if (p.common && last?.common && short === "") {
+        last.text += p.text;
+      } else {
+        if (short !== "" && p.common) kept.push({ text: short, common: false });
+        kept.push({ text: p.common ? p.text : short + p.text, common: p.common });
+        short = "";
+      }
     }
-    return kept;
+    if (short !== "") kept.push({ text: short, common: false });
+    return kept.filter((p) => !p.common).length > mostOwn ? joined(kept) : kept;
   };
 }

@@ -221,7 +221,7 @@ describe.skipIf(missing !== "")(`trace${missing ? ` (${missing})` : ""}`, () => 
     await page.goto(`${served.url}#trace`);
     const row = page.locator("tbody tr", { hasText: "reads" });
     await row.waitFor();
-    expect(await row.locator("th").innerText()).toMatch(/suspended: stopped: it used/);
+    expect(await row.locator("th").innerText()).toMatch(/suspended: it used/);
     const [wide, has] = await page.evaluate(() => [
       document.querySelector("main .scroll")!.scrollWidth,
       document.querySelector("main .scroll")!.clientWidth,

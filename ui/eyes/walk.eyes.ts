@@ -3,6 +3,7 @@
 
 import type { Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import type { Dated, Finding } from "../data/api";
 import { accessible, Eyes, fits, lacks, picture, Served, until } from "./stage";
 
 const root = process.getuid?.() === 0;
@@ -140,6 +141,84 @@ describe.skipIf(lacks !== "")(`a walk${lacks === "" ? "" : ` (${lacks})`}`, () =
     await page.getByRole("button", { name: /uses the most/ }).waitFor();
     await fits(page);
     await picture(page, "walk-long-phone");
+  });
+
+  it("keeps the head of a graph low on a phone, with its tools behind a button", async () => {
+    const { page, wrong } = await eyes.at(served, "#analytics", { width: 390, height: 844 });
+    const graph = page.locator('[data-graph="0"]');
+    await page.locator('[data-graph="0"][data-state="shown"]').waitFor();
+    const above = () =>
+      graph.evaluate(
+        (g) =>
+          g.querySelector(".plot")!.getBoundingClientRect().top - g.getBoundingClientRect().top,
+      );
+    for (const g of await page.locator("[data-graph]").all()) {
+      const high = await g.evaluate(
+        (e) => e.querySelector("header")!.getBoundingClientRect().height,
+      );
+      expect(high, "of a head").toBeLessThan(150);
+    }
+    expect(await above()).toBeLessThan(125);
+    const tools = graph.getByRole("button", { name: "tools of graph 1" });
+    expect(await graph.getByRole("button", { name: "CSV" }).isVisible()).toBe(false);
+    await tools.focus();
+    await page.keyboard.press("Enter");
+    expect(await tools.getAttribute("aria-expanded")).toBe("true");
+    await graph.getByRole("button", { name: "table" }).click();
+    await graph.getByRole("table").nth(1).waitFor();
+    await fits(page);
+    await accessible(page);
+    await picture(page, "walk-head-phone");
+    expect(wrong).toEqual([]);
+  });
+
+  it("does not say of a finding that lasts when it was seen last, and has the others below", async () => {
+    const { page, wrong } = await eyes.at(served, "#now");
+    await page.locator(".verdict").waitFor();
+    const past = (seconds: number) => {
+      const at = (s: number) => new Date(Date.now() - s * 1000).toISOString();
+      const more = { at_least: false, confirmed: true, returns: 0, days: 0, days_found: 0 };
+      return { since: at(300), share: 1, seen: at(seconds), last_good: null, ...more };
+    };
+    // A diagnosis of 40 s ago, as on a busy machine.
+    await page.route(/api\/diagnosis(\?|$)/, async (route) => {
+      const answer = await route.fetch();
+      const body = (await answer.json()) as Dated;
+      const of = (id: string, seconds: number): Finding => ({
+        id,
+        rule: id,
+        severity: "high",
+        claim: `${id} is at its limit`,
+        culprit: { kind: "cpu", name: "all" },
+        explains: 0.61,
+        evidence: [],
+        symptoms: null,
+        exonerated: null,
+        against: null,
+        verify: "",
+        fix: null,
+        confidence: 1,
+        past: past(seconds),
+      });
+      const end = new Date(Date.now() - 40_000).toISOString();
+      const start = new Date(Date.now() - 50_000).toISOString();
+      const checked = ["cpu"];
+      const [findings, held] = [[of("lasting", 40)], [of("before", 120), of("earlier", 150)]];
+      body.report = { ...body.report, start, end, checked, findings, held };
+      await route.fulfill({ response: answer, json: body });
+    });
+    await page.goto(`${served.url}#now?again`);
+    await page.reload();
+    await page.getByText("1 finding", { exact: true }).waitFor();
+    const lasting = page.getByRole("article", { name: "lasting is at its limit" });
+    expect(await lasting.innerText()).not.toContain("not since");
+    expect(await lasting.innerText()).toContain("accounts for 61 % of the symptom");
+    const before = page.getByRole("region", { name: "Found in the last minutes, not now" });
+    expect(await before.getByRole("article").count()).toBe(2);
+    expect(await before.getByText(/not since \d\d:\d\d:\d\d/).count()).toBe(2);
+    await accessible(page);
+    await picture(page, "walk-held");
+    expect(wrong).toEqual([]);
   });
 
   it("lists each group of keys once in the help", async () => {

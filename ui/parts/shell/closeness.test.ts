@@ -15,3 +15,10 @@ it("finds names before helps, and wants every word", () => {
   expect(order("xyz")).toEqual([]);
   expect(order("").length).toBe(4);
 });
+
+it("does not find a word whose letters are only in order somewhere", () => {
+  expect(closeness("client", "tcp.listen.limit", "")).toBe(0);
+  expect(closeness("client", "Both CPUs are busy: link[1] uses 36 % in the kernel", "")).toBe(0);
+  expect(closeness("nedeby", "net.device.bytes", "")).toBeGreaterThan(0);
+  expect(closeness("nbd", "net.device.bytes", "")).toBe(0);
+});
