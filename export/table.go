@@ -206,11 +206,6 @@ func ioLines() []line {
 			keep: true,
 			node: "node_filesystem_size_bytes, node_filesystem_avail_bytes",
 			otel: "system.filesystem.usage"},
-		{query: "http.answer.count by side,port,status", kind: delta, unit: events,
-			local: onRequest},
-		{query: "http.answer.latency by side,port", kind: dist, unit: nanos},
-		{query: "http.answer.time by side,port", kind: delta, unit: nanos, local: onRequest},
-		{query: "http.request.count by side,port", kind: delta, unit: events, local: onRequest},
 		{query: "nfs.server.count by operation,version", kind: delta, unit: operations},
 		{query: "nfs.server.latency by operation,version", kind: dist, unit: nanos},
 	}

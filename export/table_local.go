@@ -10,6 +10,10 @@ func localLines() []line {
 	const ofProcess = ` by pid,process`
 	const ofThread = ` by pid,process,tid,thread`
 	lines := []line{
+		{query: "http.answer.count by side,status", kind: delta, unit: events, local: onRequest},
+		{query: "http.answer.latency by side,status", kind: dist, unit: nanos, local: onRequest},
+		{query: "http.answer.time by side,status", kind: delta, unit: nanos, local: onRequest},
+		{query: "http.request.count by side", kind: delta, unit: events, local: onRequest},
 		{query: "file.lock.waiters" + ofProcess + `,file,kind`, kind: level, unit: count},
 		{query: "irq.affinity by irq,device,type,affinity,effective", kind: level, unit: count,
 			local: fact},

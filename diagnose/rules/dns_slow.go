@@ -58,7 +58,7 @@ func checkSlowServer(l *diagnose.Look, r *diagnose.Row, local bool) {
 	f.SetEffect(s.Share())
 	f.AddEvidence(t, s, r.Query(), rate, t.Unit, fmt.Sprintf(
 		"%s lookups per second end after they waited for longer than a second", phrase.Count(rate)))
-	if waiting != nil {
+	if waiting.Part(s.Mask) > 0 {
 		f.AddEvidence(waiting.Table, s, waiting.Query(), waiting.Part(s.Mask), waiting.Table.Unit,
 			facts.LookupsWait(waiting.Part(s.Mask))+" at any moment")
 	}
