@@ -45,7 +45,7 @@ const (
 
 const (
 	// mostStarts is how many processes and threads may start per second while the messages are on.
-	// A message takes the kernel 2 to 5 us of the CPU time of the task that ends.
+	// The task that ends pays for its message.
 	mostStarts = 2000
 	quietFor   = 30 * time.Second // how long the messages stay off
 	mostKinds  = 200              // kinds of failures in an interval
