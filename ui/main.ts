@@ -13,5 +13,9 @@ if (snapshot instanceof Snapshot && location.hash === "")
   history.replaceState(null, "", `#${snapshot.content.place}`);
 
 const target = document.getElementById("page");
-if (target && typeof snapshot === "string") target.textContent = snapshot;
-else if (target) mount(Page, { target });
+if (target && typeof snapshot === "string") {
+  const why = target.appendChild(document.createElement("p"));
+  why.className = "refused";
+  why.setAttribute("role", "alert");
+  why.textContent = snapshot;
+} else if (target) mount(Page, { target });
