@@ -27,7 +27,7 @@ func (Protocols) Stats() []measure.Stat {
 				"...; protocol and counter together are nstat's name; Conntrack, Arp, Ndisc " +
 				"are from /proc/net/stat"},
 		{ID: "net.protocol.bytes", Kind: measure.Delta, Unit: measure.Bytes, Fields: fields,
-			Help: "those counters of /proc/net/netstat and snmp6 that count bytes: IpExt InOctets, " +
+			Help: "counters of /proc/net/netstat and snmp6 that count bytes: IpExt InOctets, " +
 				"OutOctets, InMcastOctets ...; headers of IP are included"},
 		{
 			ID:     "net.protocol.level",
