@@ -93,7 +93,7 @@ type protocolCounters struct {
 func (n *netProtocols) openSpace(s *collect.Namespace[*protocolFiles]) (*protocolFiles, error) {
 	f := &protocolFiles{space: s}
 	var err error
-	if n.want.Stat(countersOf[:]...) {
+	if n.want.Stat(counterStats()...) {
 		if f.snmp, err = s.OpenProc("net/snmp"); err != nil {
 			return nil, err
 		}
@@ -112,7 +112,7 @@ func (f *protocolFiles) late(want collect.Want) {
 			*at, _ = f.space.OpenProc(name) // not in this kernel, or not loaded yet
 		}
 	}
-	if want.Stat(countersOf[:]...) {
+	if want.Stat(counterStats()...) {
 		open(&f.snmp6, "net/snmp6")
 		open(&f.conntrack, "net/stat/nf_conntrack")
 		if f.space.Own() { // tables of the whole machine
@@ -141,9 +141,9 @@ func (f *protocolFiles) shut() {
 // Close implements Reading.
 func (n *netProtocols) Close() { n.spaces.Shut() }
 
-// countersOf are the statistics of the files of counters.
-var countersOf = [...]measure.StatID{ // table: constant
-	"net.protocol.events", "net.protocol.bytes", "net.protocol.level",
+// counterStats returns the statistics of the files of counters.
+func counterStats() []measure.StatID {
+	return []measure.StatID{"net.protocol.events", "net.protocol.bytes", "net.protocol.level"}
 }
 
 // counterTables are their tables; nil: not wanted.
