@@ -255,6 +255,8 @@ func networkLines() []line {
 		{query: "net.device.wire" + ofDevice, kind: delta, unit: size},
 		{query: "net.driver.count by netns,device,counter", kind: delta, unit: events,
 			local: tooFine, node: "node_ethtool_*"},
+		{query: "net.protocol.bytes by protocol,counter", kind: delta, unit: size,
+			node: "node_netstat_IpExt_InOctets, node_netstat_IpExt_OutOctets"},
 		{query: "net.protocol.events by protocol,counter", kind: delta, unit: events,
 			node: "node_netstat_*, node_nf_conntrack_stat_*"},
 		{query: `net.protocol.level by protocol,counter ` +

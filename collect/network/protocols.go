@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"strings"
 
 	"culprit/collect"
 	"culprit/kernel/proc"
@@ -25,6 +26,9 @@ func (Protocols) Stats() []measure.Stat {
 			Help: "/proc/net/snmp, netstat, snmp6: protocol Ip Icmp Tcp Udp TcpExt IpExt Ip6 " +
 				"...; protocol and counter together are nstat's name; Conntrack, Arp, Ndisc " +
 				"are from /proc/net/stat"},
+		{ID: "net.protocol.bytes", Kind: measure.Delta, Unit: measure.Bytes, Fields: fields,
+			Help: "counters of /proc/net/netstat and snmp6 that count bytes: IpExt InOctets, " +
+				"OutOctets, InMcastOctets ...; headers of IP are included"},
 		{
 			ID:     "net.protocol.level",
 			Kind:   measure.Level,
@@ -89,7 +93,7 @@ type protocolCounters struct {
 func (n *netProtocols) openSpace(s *collect.Namespace[*protocolFiles]) (*protocolFiles, error) {
 	f := &protocolFiles{space: s}
 	var err error
-	if n.want.Stat("net.protocol.events", "net.protocol.level") {
+	if n.want.Stat(counterStats()...) {
 		if f.snmp, err = s.OpenProc("net/snmp"); err != nil {
 			return nil, err
 		}
@@ -108,7 +112,7 @@ func (f *protocolFiles) late(want collect.Want) {
 			*at, _ = f.space.OpenProc(name) // not in this kernel, or not loaded yet
 		}
 	}
-	if want.Stat("net.protocol.events", "net.protocol.level") {
+	if want.Stat(counterStats()...) {
 		open(&f.snmp6, "net/snmp6")
 		open(&f.conntrack, "net/stat/nf_conntrack")
 		if f.space.Own() { // tables of the whole machine
@@ -137,12 +141,21 @@ func (f *protocolFiles) shut() {
 // Close implements Reading.
 func (n *netProtocols) Close() { n.spaces.Shut() }
 
+// counterStats returns the statistics of the files of counters.
+func counterStats() []measure.StatID {
+	return []measure.StatID{"net.protocol.events", "net.protocol.bytes", "net.protocol.level"}
+}
+
+// counterTables are their tables; nil: not wanted.
+type counterTables struct{ events, bytes, levels *collect.Table }
+
 // lateEvery is how many readings pass before missing files are tried again.
 const lateEvery = 16
 
 // Read implements Reading.
 func (n *netProtocols) Read(o *collect.Out) error {
-	events, levels := o.Table("net.protocol.events"), o.Table("net.protocol.level")
+	to := counterTables{o.Table("net.protocol.events"), o.Table("net.protocol.bytes"),
+		o.Table("net.protocol.level")}
 	sockets, memory := o.Table("net.sockets"), o.Table("net.sockets.memory")
 	var failed error
 	read := 0
@@ -163,7 +176,7 @@ func (n *netProtocols) Read(o *collect.Out) error {
 		for _, t := range [...]*counterTable{
 			&f.snmpTable, &f.netstatTable, &f.snmp6Table, &f.trackTable, &f.arpTable, &f.ndiscTable,
 		} {
-			t.emit(o, events, levels, ns)
+			t.emit(o, &to, ns)
 		}
 		if sockets != nil || memory != nil {
 			err = errors.Join(
@@ -213,6 +226,7 @@ type counterLine struct {
 type counterColumn struct {
 	protocol, counter string
 	gauge             bool
+	octets            bool // counts bytes
 	now, last         uint64
 	negative          bool // now is below zero: only gauges may be
 	compared          bool
@@ -267,6 +281,7 @@ func (t *counterTable) line(header []byte, fill func(l *counterLine)) *counterLi
 	for i := range l.columns {
 		c := &l.columns[i]
 		c.epoch, c.gauge = -1, isGauge(c.protocol, c.counter)
+		c.octets = strings.HasSuffix(c.counter, "Octets")
 		c.compared = t.again
 		if k, ok := t.known[c.protocol+" "+c.counter]; ok {
 			c.last, c.compared = k.last, k.compared
@@ -431,7 +446,7 @@ func isGauge(protocol, counter string) bool {
 }
 
 // emit puts the rows of the latest reading.
-func (t *counterTable) emit(o *collect.Out, events, levels *collect.Table, ns label) {
+func (t *counterTable) emit(o *collect.Out, to *counterTables, ns label) {
 	for i := range t.lines {
 		l := &t.lines[i]
 		if i >= t.n {
@@ -451,7 +466,7 @@ func (t *counterTable) emit(o *collect.Out, events, levels *collect.Table, ns la
 					if c.negative {
 						v = -v
 					}
-					levels.Put(v, ns, c.labels[0], c.labels[1])
+					to.levels.Put(v, ns, c.labels[0], c.labels[1])
 				}
 				continue
 			}
@@ -462,7 +477,11 @@ func (t *counterTable) emit(o *collect.Out, events, levels *collect.Table, ns la
 				} else {
 					d = grown(o, c.last, c.now)
 				}
-				events.Put(d, ns, c.labels[0], c.labels[1])
+				table := to.events
+				if c.octets {
+					table = to.bytes
+				}
+				table.Put(d, ns, c.labels[0], c.labels[1])
 			}
 			c.last, c.compared = c.now, true
 		}

@@ -93,11 +93,14 @@ func TestNetProtocols(t *testing.T) {
 	collecttest.Expect(t, rows, "net.protocol.events", map[string]float64{
 		"net.protocol.events||Ip|InReceives": 250, "net.protocol.events||Tcp|InSegs": math.NaN(),
 		"net.protocol.events||IcmpMsg|InType0": 7, "net.protocol.events||IcmpMsg|InType3": 4,
-		"net.protocol.events||TcpExt|SyncookiesSent": 0, "net.protocol.events||TcpExt|ListenDrops": 0, "net.protocol.events||IpExt|InOctets": 0,
+		"net.protocol.events||TcpExt|SyncookiesSent": 0, "net.protocol.events||TcpExt|ListenDrops": 0,
 		"net.protocol.events||Ip6|InReceives": 3, "net.protocol.events||Icmp6|InType134": 0, "net.protocol.events||Icmp6|InType135": 6,
 		"net.protocol.events||UdpLite6|InErrors": 0, "net.protocol.events||Udp6|InErrors": 0,
 		"net.protocol.events||Conntrack|clashres": 0, "net.protocol.events||Conntrack|found": 0x15, "net.protocol.events||Conntrack|insert_failed": 2,
 		"net.protocol.events||Conntrack|drop": 4,
+	})
+	collecttest.Expect(t, rows, "net.protocol.bytes", map[string]float64{
+		"net.protocol.bytes||IpExt|InOctets": 0,
 	})
 	collecttest.Expect(
 		t, rows, "net.protocol.level||Tcp|C",

@@ -282,8 +282,8 @@ func (c *crashes) accuse(l *diagnose.Look) {
 	f := l.Found(identity, c.severity(lived), 0.9, culprit, claim+".")
 	f.Subject = facts.CrashLoop{Process: c.process, Ends: c.ends, Cgroups: c.groups()}
 	query := t.QueryOf(nil, "process", c.process, "parentprocess", c.parent)
-	text := fmt.Sprintf("%s of them ended within %s s, %s", phrase.Count(c.count),
-		phrase.Seconds(c.s.Known), ends)
+	text := fmt.Sprintf("%s of them ended, %s s from the first to the last, %s",
+		phrase.Count(c.count), phrase.Seconds(c.seconds()), ends)
 	if means := facts.CrashMeaning(most); means != "" {
 		text += ": " + means
 	}

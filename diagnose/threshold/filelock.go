@@ -3,7 +3,7 @@ package threshold
 // Thresholds of rule file-lock-wait: see fileLocks.
 const (
 	FileLockWaiting = 0.5
-	FileLockLasts   = 5.0
+	FileLockLasts   = 6.0
 	FileLockMany    = 3.0
 	FileLockIdle    = 0.5
 )
@@ -12,7 +12,7 @@ func fileLocks() []Threshold {
 	return []Threshold{
 		edge("FileLockWaiting", FileLockWaiting, "threads", 0.48, 0.52,
 			"of a program that wait for a file lock at any moment"),
-		edge("FileLockLasts", FileLockLasts, "s", 4, 6,
+		edge("FileLockLasts", FileLockLasts, "s", 5, 6,
 			"in which threads wait; programs hold file locks for moments"),
 		edge("FileLockMany", FileLockMany, "threads", 2.9, 3.1,
 			"that wait at any moment: one or two may be a second instance that is meant to wait"),

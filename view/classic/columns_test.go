@@ -304,8 +304,9 @@ func TestColumnsShowTheirStatistics(t *testing.T) {
 			name: "tcp",
 			tool: TCP(),
 			answers: []*measure.Answer{
-				delta("net.protocol.events by netns,protocol,counter",
-					"'' IpExt InOctets 1000", "'' IpExt OutOctets 2000", "'' Tcp InSegs 3",
+				delta("net.protocol.bytes by netns,protocol,counter",
+					"'' IpExt InOctets 1000", "'' IpExt OutOctets 2000"),
+				delta("net.protocol.events by netns,protocol,counter", "'' Tcp InSegs 3",
 					"'' Tcp OutSegs 50", "'' Tcp EstabResets 5", "'' Tcp OutRsts 6",
 					"'' Tcp AttemptFails 7", "'' Tcp RetransSegs 10", "'' Tcp PassiveOpens 8",
 					"'' Tcp ActiveOpens 9", "'' TcpExt ListenDrops 12",

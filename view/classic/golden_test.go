@@ -54,6 +54,7 @@ func goldenChoices() map[string]string {
 		"filesystem.inodes kind": "total used available",
 		"net.device.modes mode":  "100baseT/Full 1000baseT/Full",
 		"events counter":         goldenCounters,
+		"bytes counter":          "IpExt.InOctets IpExt.OutOctets",
 		"level counter":          "Tcp.CurrEstab",
 	}
 }

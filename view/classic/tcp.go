@@ -35,6 +35,7 @@ TCP,ETCP,IP,SOCK). -a lists every counter of the kernel that changed, by name, l
 		Ask: func(view.Options) []string {
 			return []string{
 				"net.protocol.events by netns,protocol,counter",
+				"net.protocol.bytes by netns,protocol,counter",
 				"net.protocol.level by netns,protocol,counter",
 				"net.sockets by netns,protocol,state",
 				"net.sockets.memory by netns,protocol",
@@ -47,9 +48,9 @@ TCP,ETCP,IP,SOCK). -a lists every counter of the kernel that changed, by name, l
 }
 
 func tcpTable(o view.Options, f *view.Frame) *view.Table {
-	events := f.Of("net.protocol.events")
+	events, bytes := f.Of("net.protocol.events"), f.Of("net.protocol.bytes")
 	if o.Has("all") {
-		return counterTable(events)
+		return counterTable(events, bytes)
 	}
 	t := f.NewTable("tcp", func() []view.Column { return nil })
 	t.Columns = append(
@@ -269,7 +270,12 @@ func tcpTable(o view.Options, f *view.Frame) *view.Table {
 	for _, ns := range namespaces {
 		var array [40]view.Cell // on the stack
 		cells := append(array[:0], view.T(ns))
-		get := func(name string) float64 { return f.Counter(events, ns, name) }
+		get := func(name string) float64 {
+			if v := f.Counter(events, ns, name); v == v { // older recordings have bytes too
+				return v
+			}
+			return f.Counter(bytes, ns, name)
+		}
 		for _, k := range cols {
 			cells = append(cells, view.N(k.value(get)))
 		}
@@ -308,7 +314,7 @@ func namespacesOf(a *measure.Answer) []string {
 	return namespaces
 }
 
-func counterTable(a *measure.Answer) *view.Table {
+func counterTable(answers ...*measure.Answer) *view.Table {
 	t := &view.Table{
 		View: "tcp",
 		Columns: []view.Column{
@@ -320,27 +326,29 @@ func counterTable(a *measure.Answer) *view.Table {
 				Left:  true,
 				Help:  "protocol and the kernel's name",
 			},
-			{Name: "per_s", Head: "per second", Decimals: 2, Width: 14, Help: "events per second"},
+			{Name: "per_s", Head: "per second", Decimals: 2, Width: 14, Help: "events, or bytes, per second"},
 		},
 	}
-	for i, s := range a.Series {
-		if s.Values[0] == 0 {
-			continue
+	for _, a := range answers {
+		for i, s := range a.Series {
+			if s.Values[0] == 0 {
+				continue
+			}
+			name := a.LabelOf(i, "protocol") + "." + a.LabelOf(i, "counter")
+			ns := a.LabelOf(i, "netns")
+			label := ""
+			if ns != "" {
+				label = ns + "/" + name
+			}
+			t.Rows = append(
+				t.Rows,
+				view.Row{
+					Key:   ns + " " + name,
+					Label: label,
+					Cells: []view.Cell{view.T(ns), view.T(name), view.N(s.Values[0])},
+				},
+			)
 		}
-		name := a.LabelOf(i, "protocol") + "." + a.LabelOf(i, "counter")
-		ns := a.LabelOf(i, "netns")
-		label := ""
-		if ns != "" {
-			label = ns + "/" + name
-		}
-		t.Rows = append(
-			t.Rows,
-			view.Row{
-				Key:   ns + " " + name,
-				Label: label,
-				Cells: []view.Cell{view.T(ns), view.T(name), view.N(s.Values[0])},
-			},
-		)
 	}
 	slices.SortFunc(t.Rows, func(a, b view.Row) int { return strings.Compare(a.Key, b.Key) })
 	return t
