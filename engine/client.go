@@ -195,7 +195,7 @@ func (c *Client) refused(e *v1.Error) error {
 	case strings.Contains(detail, "401"), strings.Contains(detail, "403"):
 		return fmt.Errorf("engine %s: %w", c.host, &measure.Denied{
 			Doing: "query (" + detail + ")",
-			Needs: "credentials: engine option bearer-file, basic-file or header-file",
+			Needs: "credentials: engine option token-file, basic-file or header-file",
 		})
 	case e.Type == v1.ErrBadResponse:
 		return fmt.Errorf("engine %s: the answer is not that of Prometheus's API (%s): is "+

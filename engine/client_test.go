@@ -159,7 +159,7 @@ func TestBadEngines(t *testing.T) {
 			fmt.Fprint(w, `{"status":"error","errorType":"bad_data","error":"\u001b[31mred"}`)
 		}, "red"},
 		{"no API here", func(w http.ResponseWriter, r *http.Request) { http.NotFound(w, r) }, "no /api/v1/query below"},
-		{"no rights", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(401) }, "bearer-file"},
+		{"no rights", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(401) }, "token-file"},
 		{"broken", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(500) }, "500"},
 		{"a redirect", func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, "http://192.0.2.1/prometheus/api/v1/query", http.StatusFound)

@@ -11,7 +11,8 @@ import (
 // table: part, words
 var subsystems = map[string]string{
 	"cache": "Network tables", "cgroup": "Control groups", "cpu": "CPUs", "disk": "Disks",
-	"dns": "DNS", "filesystem": "File systems", "finding": "Findings", "irq": "Interrupts",
+	"dns": "DNS", "file": "Files", "filesystem": "File systems", "finding": "Findings",
+	"http": "HTTP", "irq": "Interrupts", "semaphore": "Semaphores",
 	"limit": "Limits", "memory": "Memory", "net": "Network", "nfs": "NFS",
 	"packet":   "Packets",
 	"pressure": "Pressure", "process": "Processes", "runqueue": "Run queues",
@@ -24,12 +25,13 @@ var subsystems = map[string]string{
 //
 // table: parts, words
 var things = map[string]string{
-	"accept": "accepted connections", "array": "arrays", "calls": "read and write calls",
+	"accept": "accepted connections", "answer": "answers", "array": "arrays", "calls": "read and write calls",
 	"connect": "connects", "cpu": "CPU", "device": "interfaces",
 	"device.errors": "interfaces", "driver": "drivers", "drop": "dropped packets",
 	"exec": "started programs", "exit": "ended processes", "flow": "connections", "io": "I/O",
 	"files": "open files", "listen": "listeners", "memory": "memory", "pids": "tasks",
 	"ports": "local ports", "pressure": "pressure", "protocol": "protocols", "qdisc": "queues",
+	"request":    "requests",
 	"retransmit": "retransmits", "ring": "rings", "server": "server", "signal": "signals",
 	"socket": "sockets", "sockets": "sockets", "stack": "samples", "time": "time",
 }

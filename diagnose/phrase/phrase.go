@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 
 	"culprit/measure"
 )
@@ -204,9 +205,12 @@ func Printable(name string) string {
 	}, name)
 }
 
-// Shell quotes a name for a command line, so that no name can become a command.
+// Shell quotes a name for a command line, whole, so that the command finds it and no name can become
+// a command. Characters that could disturb a terminal are written as bash reads them: $'a\x0ab'.
 func Shell(name string) string {
-	name = Clean(name)
+	if Printable(name) != name {
+		return escaped(name)
+	}
 	ok := name != "" && name[0] != '-'
 	for _, c := range []byte(name) {
 		if !(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' ||
@@ -218,6 +222,28 @@ func Shell(name string) string {
 		return name
 	}
 	return "'" + strings.ReplaceAll(name, "'", `'\''`) + "'"
+}
+
+// escaped quotes a name in the way of bash's $'...'.
+func escaped(name string) string {
+	var b strings.Builder
+	b.WriteString("$'")
+	for at, r := range name {
+		_, size := utf8.DecodeRuneInString(name[at:])
+		switch {
+		case r == '\'' || r == '\\':
+			b.WriteByte('\\')
+			b.WriteRune(r)
+		case r != utf8.RuneError && unicode.IsPrint(r):
+			b.WriteRune(r)
+		default:
+			for _, c := range []byte(name[at : at+size]) {
+				fmt.Fprintf(&b, `\x%02x`, c)
+			}
+		}
+	}
+	b.WriteByte('\'')
+	return b.String()
 }
 
 // ProcessName returns "iperf3[123]"; without a pid the name alone, without either "an unknown

@@ -134,21 +134,25 @@ func TestShell(t *testing.T) {
 		}
 	}
 	for in, want := range map[string]string{
-		"":       "''",
-		"-rf":    "'-rf'",
-		"a b":    "'a b'",
-		"it's":   `'it'\''s'`,
-		"$(id)":  "'$(id)'",
-		"a;b":    "'a;b'",
-		"a`b":    "'a`b'", // the byte before 'a'
-		"a{b":    "'a{b'", // the byte after 'z'
-		"a[b":    "'a[b'", // the byte after 'Z'
-		"é":      "'é'",
-		"a\nb":   "a_b", // a line feed becomes printable before it is quoted
-		"a*":     "'a*'",
-		"~root":  "'~root'",
-		"a\\b":   `'a\b'`,
-		"x>file": "'x>file'",
+		"":        "''",
+		"-rf":     "'-rf'",
+		"a b":     "'a b'",
+		"it's":    `'it'\''s'`,
+		"$(id)":   "'$(id)'",
+		"a;b":     "'a;b'",
+		"a`b":     "'a`b'", // the byte before 'a'
+		"a{b":     "'a{b'", // the byte after 'z'
+		"a[b":     "'a[b'", // the byte after 'Z'
+		"é":       "'é'",
+		"a\nb":    `$'a\x0ab'`,
+		"é\xff'":  `$'é\xff\''`,
+		"a\x1b\\": `$'a\x1b\\'`,
+		// whole: a command with half a path fails
+		"/" + strings.Repeat("pod", 80): "/" + strings.Repeat("pod", 80),
+		"a*":                            "'a*'",
+		"~root":                         "'~root'",
+		"a\\b":                          `'a\b'`,
+		"x>file":                        "'x>file'",
 	} {
 		if got := Shell(in); got != want {
 			t.Errorf("%q: %s, want %s", in, got, want)
