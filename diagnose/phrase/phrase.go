@@ -205,7 +205,7 @@ func Printable(name string) string {
 	}, name)
 }
 
-// Shell quotes a name for a command line, whole, so that the command finds it and no name can become
+// Shell quotes a whole name for a command line: the command finds it, and no name can become
 // a command. Characters that could disturb a terminal are written as bash reads them: $'a\x0ab'.
 func Shell(name string) string {
 	if Printable(name) != name {
