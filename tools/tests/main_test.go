@@ -151,6 +151,19 @@ func TestTally(t *testing.T) {
 			shows: []string{"skip p A: needs: kernel feature BTF"},
 		},
 		{
+			name: "a machine that is in use is a reason",
+			events: [][4]string{
+				{"start", "p"},
+				{"run", "p", "A"},
+				{"output", "p", "A", "    a_test.go:7: needs: quiet machine\n"},
+				{"output", "p", "A", "--- SKIP: A (0.00s)\n"},
+				{"skip", "p", "A"},
+				{"pass", "p"},
+			},
+			last:  "0 passed, 0 failed, 1 skipped",
+			shows: []string{"skip p A: needs: quiet machine"},
+		},
+		{
 			name: "a skip without a reason does not pass",
 			events: [][4]string{
 				{"start", "p"},

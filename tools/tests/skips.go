@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-const forms = "needs: root | needs: cap:NAME | needs: kernel feature NAME | needs: tool NAME " +
-	"(words may follow)"
+const forms = "needs: root | needs: cap:NAME | needs: kernel feature NAME | needs: tool NAME | " +
+	"needs: quiet machine (words may follow)"
 
 // A machine is what a skip's reason is held against.
 type machine struct {
@@ -52,7 +52,7 @@ var (
 	// logged matches what t.Skip and t.Log print: an indented file:line and the text.
 	logged = regexp.MustCompile(`^\s+\S+\.go:\d+: (.*)$`)
 	need   = regexp.MustCompile(
-		`^needs: (root|cap:(\w+)|kernel feature (\S+)|tool ([\w.+-]+))(?:[^\w].*)?$`,
+		`^needs: (root|cap:(\w+)|kernel feature (\S+)|tool ([\w.+-]+)|quiet machine)(?:[^\w].*)?$`,
 	)
 )
 
@@ -71,7 +71,7 @@ func reason(output string) string {
 }
 
 // judge says what is wrong with a skip's reason on this machine, or "" when it holds. That a kernel
-// lacks a feature is believed: the test that skips is the one that asked it.
+// lacks a feature, or that others use the CPUs, is believed: the test that skips has measured it.
 func (m machine) judge(why string) string {
 	parts := need.FindStringSubmatch(why)
 	if parts == nil {
