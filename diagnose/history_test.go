@@ -167,7 +167,6 @@ func TestHistoryWithAReader(t *testing.T) {
 		{"expensive", 120 * measure.Millisecond, 120 * measure.Second, 24 * measure.Second},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			const start = 1000
 			comes, leaves := measure.Time(1500*measure.Second), measure.Time(1800*measure.Second)
 			var h *History
 			var leave func()
