@@ -133,7 +133,7 @@ func look(rule *Rule, tables map[string]*Table) *Look {
 			case t.Have():
 				continue
 			case t.Why == neverRecorded:
-				lack("", string(t.Query.Stat)+" is traced, and was not recorded")
+				lack("", string(t.Query.Stat)+" is traced only on request: `culprit diagnose` does")
 			default:
 				lack("", t.Why)
 			}

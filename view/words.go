@@ -25,7 +25,8 @@ var subsystems = map[string]string{
 //
 // table: parts, words
 var things = map[string]string{
-	"accept": "accepted connections", "answer": "answers", "array": "arrays", "calls": "read and write calls",
+	"accept": "accepted connections", "answer": "answers", "array": "arrays",
+	"calls":   "read and write calls",
 	"connect": "connects", "cpu": "CPU", "device": "interfaces",
 	"device.errors": "interfaces", "driver": "drivers", "drop": "dropped packets",
 	"exec": "started programs", "exit": "ended processes", "flow": "connections", "io": "I/O",

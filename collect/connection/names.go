@@ -149,7 +149,7 @@ func (n *nameSpace) read(now time.Time, texts *udpTexts) error {
 		}
 	}
 	for inode, l := range n.seen {
-		if now, ok := seen[inode]; l.waited && !l.old && (!ok || now.server != l.server) {
+		if next, ok := seen[inode]; l.waited && !l.old && (!ok || next.server != l.server) {
 			n.ended[l.server]++
 		}
 	}

@@ -24,9 +24,6 @@ const statFileLocks = measure.StatID("file.lock.waiters")
 
 // Stats returns file.lock.waiters.
 func (FileLocks) Stats() []measure.Stat {
-	word := func(name, help string) measure.Field {
-		return measure.Field{Name: name, Type: measure.Word, Help: help}
-	}
 	return []measure.Stat{{
 		ID: statFileLocks, Kind: measure.Level, Unit: measure.Count,
 		Help: "threads that wait for a file lock at the moment of the reading (/proc/locks). " +
@@ -126,8 +123,8 @@ func (r *fileLockReading) Read(out *collect.Out) error {
 		return err
 	}
 	if r.going {
-		t.Note("there are so many file locks that reading them takes several intervals: " +
-			strconv.Itoa(r.seen) + " so far")
+		t.Note("there are many file locks: one pass over them takes several intervals, and has " +
+			"read " + strconv.Itoa(r.seen) + " so far")
 	}
 	if r.more > 0 {
 		t.Note("waits for file locks that are not listed, as there are too many: " +

@@ -15,6 +15,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// word returns a field that contains words.
+func word(name, help string) measure.Field {
+	return measure.Field{Name: name, Type: measure.Word, Help: help}
+}
+
 // A lockKey identifies a lock for which processes wait.
 type lockKey struct {
 	kind, file string

@@ -25,9 +25,6 @@ const statSemaphores = measure.StatID("semaphore.waiters")
 
 // Stats returns semaphore.waiters.
 func (Semaphores) Stats() []measure.Stat {
-	word := func(name, help string) measure.Field {
-		return measure.Field{Name: name, Type: measure.Word, Help: help}
-	}
 	return []measure.Stat{{
 		ID: statSemaphores, Kind: measure.Level, Unit: measure.Count,
 		Help: "threads that wait for a System V semaphore at the moment of the reading, in " +

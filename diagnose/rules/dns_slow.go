@@ -49,8 +49,13 @@ func checkSlowServer(l *diagnose.Look, r *diagnose.Row, local bool) {
 		return
 	}
 	// Little's law: those that wait at any moment, over those that end in a second, is how long
-	// each waits beyond the first second, in which it is not counted.
-	took := 1 + series.Or(waiting.Part(nil), 0)/rate
+	// each waits beyond the first second, in which it is not counted. Before the first one ends,
+	// some wait already.
+	steady := make([]bool, len(t.Seconds))
+	for c := range steady {
+		steady[c] = c > 0 && steady[c-1] || series.AtOrZero(r.Values, c) > 0
+	}
+	took := 1 + series.Or(waiting.Part(steady), 0)/r.Part(steady)
 	culprit := diagnose.Culprit{Kind: "peer", Name: address, NetNS: netns, Peer: address}
 	f := l.Found(phrase.Identity(netns, address), diagnose.Medium, 0.8, culprit, fmt.Sprintf(
 		"Name server %s%s answers slowly: lookups wait for about %s, for %s.",

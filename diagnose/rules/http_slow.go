@@ -53,7 +53,7 @@ func checkHTTP(l *diagnose.Look, s *facts.HTTPServer) *diagnose.Finding {
 	if t.Part(s.Answers, nil)*whole.Known < 1 {
 		if p, ok := diagnose.Lasting(t, nil, asked); ok {
 			return accuseHTTP(l, s, p, diagnose.Medium, fmt.Sprintf(
-				"does not answer: requests: %s per second, no answer in %s s",
+				"gets %s requests per second and answered none within %s s",
 				phrase.Count(t.Part(s.Requests, p.Mask)), phrase.Seconds(whole.Known)))
 		}
 		return nil
@@ -104,8 +104,7 @@ func accuseHTTP(l *diagnose.Look, s *facts.HTTPServer, p diagnose.Period,
 	program := programs[0]
 	culprit := program.Culprit()
 	id, claim := program.Identity()+":"+phrase.Clean(s.Port), fmt.Sprintf(
-		"HTTP server %s %s.", program, strings.Replace(what, "answers", "(port "+
-			phrase.Clean(s.Port)+") answers", 1))
+		"HTTP server %s (port %s) %s.", program, phrase.Clean(s.Port), what)
 	if !s.Own {
 		culprit = diagnose.Culprit{Kind: "peer", Name: phrase.Clean(s.Name()),
 			PID: program.PID(), Peer: s.Address}

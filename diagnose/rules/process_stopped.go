@@ -58,7 +58,7 @@ func checkStopped(l *diagnose.Look, r *diagnose.Row) {
 			"%s is stopped for %s, by %s%s.", name, s, cause, what))
 	f.SetEffect(s.Share())
 	f.AddEvidence(t, s, r.Query(), r.Mean(s.Mask), t.Unit,
-		fmt.Sprintf("stopped at %.0f %% of the readings", 100*s.Share()))
+		"stopped for "+phrase.Percent(s.Share())+" of the time")
 	if waits != nil {
 		f.AddEvidence(waits.Table, s, waits.Query(), waits.Mean(nil), waits.Table.Unit,
 			waitsFor(waits))
@@ -82,11 +82,10 @@ func accuseTracer(l *diagnose.Look, r *diagnose.Row, s diagnose.Period, name str
 	tracer, by := tracerOf(r)
 	f := l.Found(phrase.Clean(r.Word("process")), diagnose.Medium, 0.9,
 		diagnose.Culprit{Kind: "process", Name: r.Word("tracername"), PID: tracer}, fmt.Sprintf(
-			"%s traces %s and stops it again and again: it was stopped at %.0f of %.0f readings.",
-			by, name, s.Held, s.Known))
+			"%s traces %s and stops it again and again: it was stopped for %s.", by, name, s))
 	f.SetEffect(s.Share())
 	f.AddEvidence(t, s, r.Query(), r.Mean(s.Mask), t.Unit,
-		fmt.Sprintf("stopped at %.0f %% of the readings", 100*s.Share()))
+		"stopped for "+phrase.Percent(s.Share())+" of the time")
 	ss := l.Table(facts.ProcessSwitches)
 	f.AddEvidence(ss, s, ss.QueryOf(nil, "pid", strconv.Itoa(pid), "type", "voluntary"), switches,
 		ss.Unit, name+" goes to sleep "+phrase.Count(switches)+" times per second")
@@ -136,7 +135,6 @@ func waitsFor(r *diagnose.Row) string {
 		return phrase.Bytes(r.Mean(nil)) + " from " + phrase.Clean(facts.PlainAddress(peer)) +
 			" wait to be read"
 	}
-	n := r.Mean(nil)
-	return fmt.Sprintf("%s at port %s", map[bool]string{true: "1 connection waits",
-		false: phrase.Count(n) + " connections wait"}[n == 1], phrase.Clean(r.Word("localport")))
+	return "connections that wait at port " + phrase.Clean(r.Word("localport")) + ": " +
+		phrase.Count(r.Mean(nil))
 }

@@ -124,7 +124,14 @@ func TestHTTPStatistics(t *testing.T) {
 		"http.answer.time by side" + where,
 		"http.answer.latency by side" + where,
 	}, func() { w.begin(t) }, func(m *measured) bool {
-		return m.sums[key("answer.count", "client", " status=200")] >= all*3/4
+		// The statistics are read one after the other: the last answer may be in some only.
+		for _, side := range []string{"client", "server"} {
+			d := m.dists[key("answer.latency", side, "")]
+			if d.Count() < all || m.sums[key("answer.count", side, " status=200")] < all*3/4 {
+				return false
+			}
+		}
+		return true
 	})
 	for name, want := range map[string]float64{
 		key("request.count", "client", " peer=127.0.0.1 port=4080"): all,

@@ -10,7 +10,10 @@ export interface Part {
 /** Shared text that is shorter is not worth a cut. */
 const least = 4;
 
-/** So many labels of their own are cut each; of more, two letters of each would be left. */
+/**
+ * A name with up to this number of labels of its own is cut within each label. With more, two
+ * letters of each would be left.
+ */
 const mostOwn = 4;
 
 /** Parts in which neighbours of one kind are one. */

@@ -24,7 +24,7 @@
  * field pid number: its process ID
  * field status number: of the answer, such as 200 or 503
  */
-inline uint32_t ANSWER = 0x50545448; /* the bytes HTTP, then those of methods */
+inline uint32_t ANSWER = 0x50545448; /* the first bytes, little-endian: HTTP, then methods */
 inline uint32_t GET = 0x20544547;
 inline uint32_t POST = 0x54534f50;
 inline uint32_t PUT = 0x20545550;
