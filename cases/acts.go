@@ -90,6 +90,7 @@ func acts() map[string]func(context.Context, *flag.FlagSet, []string, *tally) er
 		"crew":     actCrew,     // takes turns at a file lock with worker processes
 		"queue":    actQueue,    // waits at a System V semaphore with worker processes
 		"pingpong": actPingPong, // hands a byte to and fro between two threads
+		"fault":    actFault,    // writes to memory that it releases after each pass, or keeps
 		"purge":    actPurge,    // removes directories of which many names are cached that do not exist
 	}
 }

@@ -121,7 +121,7 @@ func Catalogue() []Story {
 	return slices.Concat(
 		linkStories(), hubStories(), peerStories(), packetStories(), tableStories(), purgeStories(),
 		functionStories(), cpuStories(), limitStories(), reachedStories(), stallStories(),
-		waitStories(), webStories(), turnStories(), crewStories(), queueStories(),
+		waitStories(), webStories(), turnStories(), crewStories(), queueStories(), faultStories(),
 		pathStories(),
 		writebackStories(),
 		swapStories(), trackStories(), deviceStories(),

@@ -51,6 +51,9 @@ func (a Program) PID() int {
 	return a.pids[0]
 }
 
+// PIDs returns the processes, the most active first. The caller must not change them.
+func (a Program) PIDs() []int { return a.pids }
+
 // Has reports whether a process is one of the program's.
 func (a Program) Has(pid int) bool { return slices.Contains(a.pids, pid) }
 

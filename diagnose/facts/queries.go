@@ -16,6 +16,7 @@ const (
 	ProcessInfo      = `process.info by pid,process,cgroup,command`
 	ProcessRSS       = `process.rss by pid,process`
 	ProcessFaults    = `process.faults by pid,process,type where type = "major"`
+	ProcessMinor     = `process.faults by pid,process,type where type = "minor"`
 	ProcessSight     = `process.visibility by visible,reason`
 	ProcessStates    = `process.count by state`
 	ProcessBlocked   = `process.blocked by pid,process,wchan,caller,mount,type,source`

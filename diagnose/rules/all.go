@@ -59,6 +59,7 @@ func All() []diagnose.Rule {
 		fileLockWait(),
 		semaphoreWait(),
 		switchStorm(),
+		pageFaults(),
 		realtimeHog(),
 		cpusConfined(),
 		cpuSlow(),

@@ -23,7 +23,7 @@ func All() []Threshold {
 		disks(), hangs(), stalls(), blocked(), links(), unused(),
 		losses(), tcp(), tcpStalls(), sendBuffers(), nagleDelays(), blackHoles(),
 		connects(), names(), refused(), httpServers(), peers(), limits(),
-		zombies(), stopped(), locks(), fileLocks(), semaphores(), switches(), realtime(),
+		zombies(), stopped(), locks(), fileLocks(), semaphores(), switches(), faults(), realtime(),
 		confinement(), state(), doubts(), anybody(), crashes(), messages(),
 	} {
 		all = append(all, list...)
