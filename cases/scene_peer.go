@@ -94,7 +94,7 @@ func peerStories() []Story {
 					Read: served(d),
 				}
 				if i+1 == slow {
-					r.Low, r.High = 0.8*100e6/8/131072, 100e6/8/131072
+					r.Low, r.High = 0.75*100e6/8/131072, 100e6/8/131072
 					if o.Mbit > 0 {
 						r.Low, r.High = r.Low*float64(o.Mbit)/100, r.High*float64(o.Mbit)/100
 					}
@@ -128,7 +128,7 @@ func peerStories() []Story {
 			Twin:  "peer-equal",
 			Long:  true,
 			Needs: needTun,
-			build: build(3, 6, 150, true, sick),
+			build: build(3, 5, 150, true, sick),
 		},
 		{
 			Name:  "peer-equal",

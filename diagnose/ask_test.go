@@ -132,3 +132,24 @@ func TestReportInJSON(t *testing.T) {
 		t.Errorf("null is %g, %v", n, err)
 	}
 }
+
+// A check that needs traced statistics alone has the queries to record, and only where recording
+// them helps.
+func TestMissingHasQueriesToRecord(t *testing.T) {
+	rule := Rule{ID: "r", Checks: "r", Traced: []string{"t.one", "t.two"}, Check: func(*Look) {}}
+	rep := run(t, unrecorded{}, rule)
+	if len(rep.Missing) != 1 || !slices.Equal(rep.Missing[0].Record, rule.Traced) {
+		t.Errorf("never recorded: missing %+v, want to record %q", rep.Missing, rule.Traced)
+	}
+	rep = run(t, recorded{}, rule)
+	if len(rep.Missing) != 1 || rep.Missing[0].Record != nil {
+		t.Errorf("unsupported: missing %+v, want nothing to record", rep.Missing)
+	}
+}
+
+// An unrecorded reader has never recorded anything.
+type unrecorded struct{}
+
+func (unrecorded) Ask(context.Context, measure.Query) (*measure.Answer, error) {
+	return nil, measure.ErrNeverRecorded
+}

@@ -149,6 +149,9 @@ type Missing struct {
 	// the query without an answer; "" when something else is missing
 	Statistic string `json:"statistic"`
 	Why       string `json:"why"`
+	// Record are the queries that a recording must have for this check; nil when recording does not
+	// help.
+	Record []string `json:"record,omitempty"`
 }
 
 // String returns a line of text: "disk: not checked, disk.busy by device is missing: denied ...".

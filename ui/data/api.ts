@@ -396,6 +396,8 @@ export interface Missing {
   checks: string;
   statistic: string;
   why: string;
+  /** The queries that must be recorded for this check; absent when recording does not help. */
+  record?: string[];
 }
 
 /** A diagnosis and when it was made; of api/diagnosis and of the list in api/findings. */

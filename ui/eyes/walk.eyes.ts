@@ -221,6 +221,30 @@ describe.skipIf(lacks !== "")(`a walk${lacks === "" ? "" : ` (${lacks})`}`, () =
     expect(wrong).toEqual([]);
   });
 
+  it.skipIf(!root)("records what a check lacks, which is made from then on", async () => {
+    const { page, context, wrong } = await eyes.at(served, "#now");
+    const unchecked = page.locator("summary", { hasText: "Not checked:" });
+    await unchecked.waitFor();
+    expect(await unchecked.textContent()).toContain("answers of HTTP servers");
+    await unchecked.click();
+    const offer = page.locator('[data-unrecorded="http-slow"]');
+    await accessible(page);
+    await picture(page, "walk-unchecked");
+    await offer.getByRole("button").click();
+    await until("it is recorded", async () =>
+      (await offer.textContent())?.includes("recorded from now on"),
+    );
+    await until(
+      "the next diagnoses check it",
+      async () =>
+        (await unchecked.count()) === 0 ||
+        !(await unchecked.textContent())?.includes("HTTP servers"),
+      90_000,
+    );
+    expect(wrong).toEqual([]);
+    await context.close();
+  });
+
   it("lists each group of keys once in the help", async () => {
     const { page } = await eyes.at(served, "#analytics");
     await page.locator('[data-graph="0"][data-state="shown"]').waitFor();

@@ -34,3 +34,21 @@ it("calls a machine fine where all is ruled out, also in reports that do not kno
     expect(text(r)).not.toContain("Not ruled out");
   }
 });
+
+it("offers to record what a check lacks, only where recording helps", () => {
+  const lacking = {
+    rule: "http-slow",
+    checks: "answers of HTTP servers",
+    statistic: "",
+    why: "traced only on request",
+  };
+  const shown = text({
+    ...quiet,
+    missing: [
+      { ...lacking, record: ["http.answer.count by port", "http.request.count by port"] },
+      { rule: "disk-hangs", checks: "disks", statistic: "disk.busy by device", why: "denied" },
+    ],
+  });
+  expect(shown).toContain("record answers of HTTP servers 2 datasets, until you delete them");
+  expect(shown).not.toContain("record disks");
+});
