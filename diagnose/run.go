@@ -133,7 +133,8 @@ func look(rule *Rule, tables map[string]*Table) *Look {
 			case t.Have():
 				continue
 			case t.Why == neverRecorded:
-				lack("", string(t.Query.Stat)+" is recorded only on request; `culprit diagnose` measures it")
+				lack("", string(t.Query.Stat)+
+					" is recorded only on request; `culprit diagnose` measures it")
 				l.missing[0].Record = slices.Clone(rule.Traced)
 			default:
 				lack("", t.Why)
