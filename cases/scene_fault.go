@@ -16,8 +16,20 @@ func faultStories() []Story {
 		},
 		{
 			Name:  "page-reuse",
-			Help:  "healthy: a program writes to 64 MB that it keeps, as fast as it goes",
-			build: faultScene("", "-by", "keep"),
+			Help:  "healthy: a program writes to 64 MB that it keeps, 150 times a second",
+			build: faultScene("", "-by", "keep", "-rate", "150"),
+		},
+		{
+			Name: "tlb-shootdowns", Twin: "protect-rarely", Needs: severalCPUs,
+			Help: "a thread protects a page and unprotects it, as fast as it goes, and another " +
+				"thread computes",
+			build: faultScene("tlb-shootdowns", "-by", "mprotect", "-size", "4096", "-spin", "1"),
+		},
+		{
+			Name: "protect-rarely", Needs: severalCPUs,
+			Help: "healthy: the same with 64 KB, written 2000 times in between",
+			build: faultScene("", "-by", "mprotect", "-size", "65536", "-passes", "2000",
+				"-rate", "300", "-spin", "1"),
 		},
 	}
 }
@@ -28,17 +40,17 @@ func faultScene(rule string, args ...string) func(*Lab, *Scene, Options) {
 		d := sc.load(Program{Name: "render", Act: "fault", Args: args})
 		sc.Truth = Truth{
 			Never:  []string{"memory-pressure", "memory-growing", "swapping"},
-			Expect: []Range{done(d, 3, 1e5)},
+			Expect: []Range{done(d, 3, 1e6)},
 		}
 		if rule == "" {
-			sc.Truth.Never = append(sc.Truth.Never, "page-faults")
-			sc.Truth.Expect = append(sc.Truth.Expect, Range{What: "render", Low: 0.7, High: 1.05,
+			sc.Truth.Never = append(sc.Truth.Never, "page-faults", "tlb-shootdowns")
+			sc.Truth.Expect = append(sc.Truth.Expect, Range{What: "render", Low: 0.2, High: 1.8,
 				Unit: "CPUs", Read: used(d.PID)})
 			return
 		}
 		sc.Truth.Rule, sc.Truth.Kind, sc.Truth.Names = rule, []string{"process"}, []string{d.Name}
 		sc.Truth.PID, sc.Truth.Lowest = d.PID, "low"
-		sc.Truth.Also = []string{"cpu-one-saturated", "kernel-function"}
+		sc.Truth.Also = []string{"cpu-one-saturated", "kernel-function", "cpu-saturated"}
 		sc.try("perf stat -e minor-faults -p %d sleep 3", d.PID)
 		sc.try("strace -c -f -p %d", d.PID)
 	}

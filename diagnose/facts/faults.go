@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"culprit/diagnose"
+	"culprit/diagnose/threshold"
 	"culprit/measure"
 )
 
@@ -147,4 +148,42 @@ func lastBefore(r *diagnose.Row, c int) float64 {
 		}
 	}
 	return 0
+}
+
+// Shootdown reports whether a sample was taken while a CPU asks others to forget translations of
+// addresses (TLB shootdown), and waits for them. Not where memory is short: then pages are unmapped
+// to be freed.
+func Shootdown(r *Sample) bool {
+	sends, flushes := false, false
+	for _, name := range r.Path {
+		switch name {
+		case "smp_call_function_many_cond", "smp_call_function_many", "on_each_cpu_cond_mask":
+			sends = true
+		case "flush_tlb_mm_range", "arch_tlbbatch_flush", "flush_tlb_page", "flush_tlb_multi",
+			"native_flush_tlb_multi", "native_flush_tlb_others", "kvm_flush_tlb_multi",
+			"kvm_flush_tlb_others":
+			flushes = true
+		case "try_to_free_pages", "shrink_lruvec", "try_to_compact_pages", "migrate_pages",
+			"do_numa_page", "do_huge_pmd_numa_page":
+			return false
+		}
+	}
+	return sends && flushes
+}
+
+// MemoryCost is the subject of a finding about the cost of a program's changes to its memory map,
+// in CPUs.
+type MemoryCost float64
+
+// MemoryCostOf returns the cost that a finding is about; 0 when it is about another thing.
+func MemoryCostOf(f *diagnose.Finding) float64 {
+	c, _ := f.Subject.(MemoryCost)
+	return float64(c)
+}
+
+// CostFelt reports whether the cost of a program, in CPUs, is one that somebody waits for: its
+// busiest process, which uses busiest CPUs, does nothing else in between, or no CPU is idle.
+func CostFelt(m Machine, cost, busiest float64, mask []bool) bool {
+	return cost >= threshold.FaultMuch && (busiest >= threshold.OneFull ||
+		m.Share(mask, "idle", "iowait") < threshold.CPUNearlyIdle)
 }

@@ -60,6 +60,7 @@ func All() []diagnose.Rule {
 		semaphoreWait(),
 		switchStorm(),
 		pageFaults(),
+		tlbShootdowns(),
 		realtimeHog(),
 		cpusConfined(),
 		cpuSlow(),

@@ -80,6 +80,10 @@ func faulterOf(l *diagnose.Look, k *facts.Samples, p facts.Program) (*faulter, b
 		}
 	}
 	facts.MergeWritten(m.kinds)
+	if m.kinds[facts.WrittenPage] < threshold.FaultMain*m.in {
+		delete(m.calls, "mprotect") // of an allocator that grows, or of a JIT compiler
+		delete(m.calls, "pkey_mprotect")
+	}
 	for _, a := range facts.Programs(pc, pc.Where("process", p.Name), s.Mask) {
 		m.cpu, m.first, m.kernel = a.Rate, a.First, facts.KernelShare(a, s.Mask)
 	}
@@ -139,8 +143,7 @@ func (m *faulter) accuse(l *diagnose.Look, k *facts.Samples) {
 	t, pc, s, p := l.Table(facts.ProcessMinor), l.Table(facts.ProcessCPU), m.s, m.program
 	severity, cpus := diagnose.Low, facts.MachineOf(l.Table(facts.CPUTime))
 	idle := cpus.Share(s.Mask, "idle", "iowait")
-	if m.cost >= threshold.FaultMuch &&
-		(m.first >= threshold.OneFull || idle < threshold.CPUNearlyIdle) {
+	if facts.CostFelt(cpus, m.cost, m.first, s.Mask) {
 		severity = diagnose.Medium
 	}
 	of := phrase.Digits(m.cost) + " CPUs"
@@ -153,6 +156,7 @@ func (m *faulter) accuse(l *diagnose.Look, k *facts.Samples) {
 		"%s spends %s on page faults, %s per second for %s%s.", p, of, phrase.Count(m.rate), s,
 		cause))
 	f.SetEffect(min(m.cost, 1))
+	f.Subject = facts.MemoryCost(m.cost)
 	f.AddEvidence(t, s, p.Query(t), m.rate, t.Unit,
 		phrase.Count(m.rate)+" minor page faults per second, while its memory grows by fewer pages")
 	query := p.Query(k.Table, "kernel")
@@ -174,6 +178,9 @@ func (m *faulter) accuse(l *diagnose.Look, k *facts.Samples) {
 	}
 	f.Verify = fmt.Sprintf("culprit profile --pid %d --kernel --for 10s; perf stat -e "+
 		"minor-faults -p %[1]d sleep 3; strace -c -f -p %[1]d", p.PID())
+	f.Cover("tlb-shootdowns", func(o *diagnose.Finding) bool {
+		return facts.SameProgram(f, o) && facts.MemoryCostOf(o) < threshold.FaultMain*m.cost
+	})
 	if severity == diagnose.Medium {
 		f.Cover("cpu-one-saturated", func(o *diagnose.Finding) bool {
 			return m.cost >= threshold.FaultMain*m.cpu && facts.SameProgram(f, o)

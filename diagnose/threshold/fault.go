@@ -34,3 +34,21 @@ func faults() []Threshold {
 			"copies after a fork; shells copy a hundred pages for each command that they start"),
 	}
 }
+
+// Thresholds of rule tlb-shootdowns: see shootdowns.
+const (
+	ShootdownRate  = 5000.0
+	ShootdownCost  = 0.1
+	ShootdownShare = 0.15
+)
+
+func shootdowns() []Threshold {
+	return []Threshold{
+		edge("ShootdownRate", ShootdownRate, "interrupts per second", 4850, 5150,
+			"for TLB shootdowns on all CPUs; at 2 to 10 us these are up to 5 % of a CPU"),
+		edge("ShootdownCost", ShootdownCost, "CPUs", 0.097, 0.104,
+			"of the program that waits for the other CPUs; ten samples per second"),
+		edge("ShootdownShare", ShootdownShare, "share of the CPU time of the program", 0.146,
+			0.155, "in which it waits for the other CPUs"),
+	}
+}
