@@ -57,6 +57,8 @@ func localLines() []line {
 			local: onRequest},
 		{query: "process.sleepers" + ofProcess + `,wchan`, kind: level, unit: count},
 		{query: "process.state" + ofProcess + `,state`, kind: level, unit: count},
+		{query: "process.pipe.waiters" + ofProcess + `,kind,readerprocess`, kind: level,
+			unit: count},
 		{query: "process.stopped" + ofProcess + `,by,tracername`, kind: level, unit: count},
 		{query: "process.switches" + ofProcess + `,type`, kind: delta, unit: events,
 			otel: "process.context_switches"},

@@ -154,7 +154,7 @@ func wantProcesses(w collect.Want) processWants {
 		command: w.Field("process.info", "command"),
 		thread: w.Stat("thread.cpu", "thread.runwait", "thread.switches", "thread.faults",
 			"process.blocked", "process.lock.waiters", "process.sleepers", "thread.realtime",
-			"process.placement"),
+			"process.placement", "process.pipe.waiters"),
 		threadSwitches: w.Stat("thread.switches"),
 	}
 }
@@ -242,6 +242,7 @@ type processBuffers struct {
 	blocked    blockedReading
 	lockWaits  lockReading
 	sleepers   sleeperReading
+	pipes      pipeReading
 	placement  placementReading
 	ioPriority ioPriorityReading
 }
@@ -310,6 +311,7 @@ type processFacts struct {
 	info         *processInfo
 	ranSinceInfo bool         // it ran since info was read
 	blocked      *blockedWait // of its only thread; nil: not blocked, or not read yet
+	pipe         *pipeWait    // of its only thread; nil: not read since it ran
 	idleLock     uint64       // lock whose holder was seen to wait for work; 0: none
 	unread       int          // consecutive samples in which no call of a thread could be read
 }

@@ -96,6 +96,7 @@ func (r *processReading) put(out *collect.Out) {
 	r.putStopped(out)
 	r.putLockWaits(out)
 	r.putSleepers(out)
+	r.putPipeWaits(out)
 	r.putRealtime(out)
 	r.putPlacement(out)
 	r.putIOPriority(out)

@@ -142,6 +142,14 @@ func (Processes) Stats() []measure.Stat {
 			"the reading: of processes with more than 2,000 voluntary switches per second, and "+
 			"those in uninterruptible sleep (D) that ran within the interval",
 			with(word("wchan", "kernel function (/proc/PID/wchan)"))),
+		level("process.pipe.waiters", measure.Count, "threads that wait at the moment of the "+
+			"reading until somebody reads the pipe, FIFO or AF_UNIX socket that they write to",
+			with(word("kind", "pipe unix"), measure.Field{Name: "reader", Type: measure.Number,
+				Help: "process that has the other end open; 0: not known"},
+				word("readerprocess", "its name"), word("wchan", "kernel functions in which "+
+					"threads of the reader sleep (/proc/PID/wchan); running, stopped; empty: not "+
+					"known"), word("related", "siblings: both have the same parent; parent "+
+					"child: the reader is that of the process that waits; empty: neither"))),
 		level("process.placement", measure.Count, "1 for each process that waited for a CPU in "+
 			"5 % of the interval or more, with the places of its thread that waited longest",
 			with(measure.Field{Name: "cpu", Type: measure.Number, Help: "CPU on which it runs or " +

@@ -25,6 +25,7 @@ type thread struct {
 	delta   threadDelta
 	blocked *blockedWait // nil: not blocked, or not read yet
 	lock    *lockCall    // nil: not read yet
+	pipe    *pipeWait    // nil: not read since it ran
 	threadPulse
 	switches
 }

@@ -71,3 +71,21 @@ func IsSupervisor(process string) bool {
 func IsContainerRuntime(process string) bool {
 	return strings.HasPrefix(process, "containerd-shim") || process == "conmon"
 }
+
+// table: programs that answer a question with the code with which they end. A name that ends with *
+// is a beginning.
+var answering = []string{"test", "[", "grep", "egrep", "fgrep", "zgrep", "rg", "diff", "cmp",
+	"pgrep", "pidof", "pkill", "kill", "killall", "which", "expr", "false", "let", "ping*", "fping",
+	"arping", "nc", "ncat", "curl", "wget", "dig", "host", "nslookup", "getent", "mountpoint",
+	"systemctl", "pg_isready", "mysqladmin", "redis-cli", "fuser", "lsof", "flock", "timeout", "git",
+	"dpkg*", "rpm", "id", "tty", "stty", "ls", "stat", "cat", "cp", "rm", "mkdir", "rmdir", "cc",
+	"cc1*", "gcc*", "g++*", "clang*", "ld", "ld.*", "collect2", "conftest"}
+
+// AnswersByCode reports whether a program answers a question with its code: grep ends with 1 where
+// it found nothing.
+func AnswersByCode(process string) bool {
+	return slices.ContainsFunc(answering, func(name string) bool {
+		begin, some := strings.CutSuffix(name, "*")
+		return process == begin || some && strings.HasPrefix(process, begin)
+	})
+}

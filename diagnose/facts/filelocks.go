@@ -97,6 +97,8 @@ func HolderOf(rows []*diagnose.Row, mask []bool, pid, process string) LockHolder
 		h.Does = "hands it on at once"
 	case in == "running":
 		h.Does = "runs"
+	case in == "stopped":
+		h.Does = "is stopped"
 	case strings.Contains(in, ","):
 		h.Does = "sleeps in kernel functions " + phrase.Clean(strings.ReplaceAll(in, ",", ", "))
 	case in != "":

@@ -28,6 +28,7 @@ const (
 	LockWaiters      = `process.lock.waiters by pid,process,lock,holder,wchan`
 	FileLockWaiters  = `file.lock.waiters by pid,process,file,kind,holder,holderprocess,wchan,related`
 	SemaphoreWaiters = `semaphore.waiters by pid,process,set,semaphore,last,lastprocess,wchan,related`
+	PipeWaiters      = `process.pipe.waiters by pid,process,kind,reader,readerprocess,wchan,related`
 	Placement        = `process.placement by pid,process,cpu,allowed`
 	Realtime         = `thread.realtime by pid,process,tid,thread,policy,cpu`
 	ThreadCPU        = `thread.cpu by pid,process,tid,thread`

@@ -58,6 +58,7 @@ func All() []diagnose.Rule {
 		lockConvoy(),
 		fileLockWait(),
 		semaphoreWait(),
+		pipeWait(),
 		switchStorm(),
 		pageFaults(),
 		tlbShootdowns(),

@@ -2,6 +2,7 @@ package rules
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 
 	"culprit/diagnose"
@@ -17,7 +18,7 @@ import (
 func callsFail() diagnose.Rule {
 	return diagnose.Rule{
 		ID: "calls-fail", Checks: "failed system calls",
-		Uses: []string{facts.ProcessInfo}, Traced: []string{facts.FailedCalls},
+		Uses: []string{facts.ProcessInfo}, Traced: []string{facts.FailedCalls, facts.Connects},
 		Check: func(l *diagnose.Look) {
 			t := l.Table(facts.FailedCalls)
 			failures := facts.Failures()
@@ -44,6 +45,9 @@ func accuseFailing(l *diagnose.Look, t *diagnose.Table, failure facts.Failure, p
 		return
 	}
 	rate := t.Mean(p.Series, s.Mask)
+	if failure.Error == "ECONNREFUSED" && !refusedLocally(l, p, rate, s.Mask) {
+		return
+	}
 	byCall := map[string]float64{}
 	for _, r := range p.Rows {
 		byCall[phrase.Clean(r.Word("syscall"))] += r.Part(s.Mask)
@@ -64,4 +68,16 @@ func accuseFailing(l *diagnose.Look, t *diagnose.Table, failure facts.Failure, p
 	} else {
 		f.Verify = command + "; " + f.Verify
 	}
+}
+
+// refusedLocally reports whether most of the refused attempts to connect of a program are not to TCP
+// ports, which are those of rule connections-fail.
+func refusedLocally(l *diagnose.Look, p facts.Program, rate float64, mask []bool) bool {
+	t, tcp := l.Table(facts.Connects), 0.0
+	for _, r := range t.Where("error", "ECONNREFUSED") {
+		if pid, _ := strconv.Atoi(r.Word("pid")); p.Has(pid) {
+			tcp += series.Or(r.Part(mask), 0)
+		}
+	}
+	return t.Have() && tcp < threshold.CallsTCP*rate
 }

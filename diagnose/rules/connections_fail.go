@@ -83,9 +83,22 @@ func checkConnects(l *diagnose.Look, g *connectGroup) {
 	s, ok := diagnose.Lasting(t, nil, func(c int) bool {
 		return fails[c] >= threshold.ConnectFails && fails[c] >= threshold.ConnectShare*all[c]
 	})
+	if !ok && timeouts(g) >= threshold.ConnectTimeouts && t.Part(all, nil) <= t.Part(fails, nil) {
+		s, ok = diagnose.WholePeriod(t), true // attempts that wait are few, whatever they want
+	}
 	if ok {
 		accuseConnects(l, g, t.Mean(fails, s.Mask), t.Mean(all, s.Mask), s)
 	}
+}
+
+// timeouts returns how many attempts had no answer in the whole time.
+func timeouts(g *connectGroup) (n float64) {
+	for _, r := range g.rows {
+		if r.Word("error") == "ETIMEDOUT" {
+			n += series.Or(r.Part(nil), 0) * diagnose.WholePeriod(r.Table).Known
+		}
+	}
+	return n
 }
 
 func accuseConnects(l *diagnose.Look, g *connectGroup, fails, all float64, s diagnose.Period) {
@@ -120,6 +133,11 @@ func accuseConnects(l *diagnose.Look, g *connectGroup, fails, all float64, s dia
 			phrase.Clean(net.JoinHostPort(facts.PlainAddress(r.Word("peer")), g.port)),
 			phrase.Count(r.Part(s.Mask))))
 	}
+	f.Cover("calls-fail", func(o *diagnose.Finding) bool {
+		calls, ok := o.Subject.(facts.FailingCalls)
+		return ok && calls.Failure.Calls != nil && calls.Failure.Calls[0] == "connect" &&
+			calls.Program.Has(program.PID())
+	})
 	f.Verify = fmt.Sprintf("timeout 3 bash -c %s", phrase.Shell("</dev/tcp/"+
 		facts.PlainAddress(bad[0].Word("peer"))+"/"+g.port)) + "; ss -tn state syn-sent"
 }

@@ -34,7 +34,7 @@ func cpuOneSaturated() diagnose.Rule {
 				return
 			}
 			othersIdle := func(c int) bool { return m.Idle(c)*m.CPUs >= threshold.OneIdle }
-			hot := hotThreads(l, othersIdle)
+			hot := append(hotThreads(l, othersIdle), turns(l, othersIdle)...)
 			// Three compressors are one culprit: the first process of a name represents all.
 			ofName := map[string]int{}
 			for _, h := range hot {
@@ -70,6 +70,7 @@ type hotThread struct {
 	table           *diagnose.Table
 	s               diagnose.Period
 	sure            bool // one thread, not a process of several
+	turns           int  // threads that take turns; 0: it is one
 }
 
 // hotThreads returns the threads that saturate a CPU, the busiest first.
@@ -183,6 +184,9 @@ func (h hotThread) accuse(l *diagnose.Look, m facts.Machine, more int) {
 	if !h.sure {
 		what = name
 	}
+	if h.turns > 0 {
+		what = fmt.Sprintf("%d threads of %s run one at a time, and together one", h.turns, name)
+	}
 	mode, like, sampled := "", "", false
 	if more > 0 {
 		like = fmt.Sprintf(", as do %d others with that name", more)
@@ -224,7 +228,11 @@ func (h hotThread) accuse(l *diagnose.Look, m facts.Machine, more int) {
 	}
 	f.SetExplains(use / max(m.CPUs*(1-idle), use))
 	f.SetEffect(use / m.CPUs)
-	if !h.sure {
+	switch {
+	case h.turns > 0:
+		f.AddCaveat(0.15, "A lock makes them take turns, as that of the interpreter does (GIL) in "+
+			"Python and Ruby: several processes would use several CPUs.")
+	case !h.sure:
 		f.AddCaveat(0.3, "The split among its threads is unknown: it may be two threads with half "+
 			"a CPU each.")
 	}

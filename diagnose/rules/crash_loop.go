@@ -29,7 +29,7 @@ func crashLoop() diagnose.Rule {
 			})
 			named := 0
 			for _, c := range all {
-				if c.shell(all) || !c.lasts() {
+				if c.shell(all) || !c.lasts() || c.code() && !c.loops() {
 					continue
 				}
 				c.accuse(l)
@@ -77,7 +77,7 @@ func crashesOf(t *diagnose.Table) (all []*crashes) {
 	for _, r := range t.Rows {
 		process, parent, end := r.Word("process"), r.Word("parentprocess"), r.Word("end")
 		supervised := facts.IsSupervisor(parent)
-		if !(r.Part(nil) > 0) || !isCrash(end, supervised) {
+		if !(r.Part(nil) > 0) || !isCrash(end, supervised) && !mayLoop(process, end) {
 			continue
 		}
 		unit := unitOf(r)
@@ -110,6 +110,33 @@ func isCrash(end string, supervised bool) bool {
 		return true
 	}
 	return supervised && (end == "SIGKILL" || strings.HasPrefix(end, "code "))
+}
+
+// mayLoop reports whether an end counts where the same parent starts the program again and again.
+// Some programs answer a question with their code.
+func mayLoop(process, end string) bool {
+	return strings.HasPrefix(end, "code ") && !facts.AnswersByCode(process)
+}
+
+// loops reports whether one parent that supervises no services starts the program again and again,
+// and it ends with the same code each time.
+func (c *crashes) loops() bool {
+	if len(c.parents) != 1 || len(c.ends) != 1 || c.parents["0"] || c.parents["1"] {
+		return false
+	}
+	return c.count >= threshold.CrashLoops && c.seconds() >= threshold.CrashLoopLasts &&
+		c.s.Share() >= threshold.CrashLoopShare && !c.over()
+}
+
+// code reports whether the program ends by itself, with a code, under a parent that supervises no
+// services.
+func (c *crashes) code() bool {
+	for end := range c.ends {
+		if isCrash(end, c.supervised) {
+			return false
+		}
+	}
+	return true
 }
 
 func (c *crashes) measure(t *diagnose.Table) {
@@ -201,7 +228,7 @@ func (c *crashes) severity(lived float64) diagnose.Severity {
 		return strings.HasPrefix(end, "code ")
 	})
 	switch {
-	case c.over():
+	case c.over(), c.code():
 		return diagnose.Low
 	case c.supervised && lived < threshold.CrashLife &&
 		!(code && facts.IsContainerRuntime(c.parent)):
@@ -293,6 +320,9 @@ func (c *crashes) accuse(l *diagnose.Look) {
 		f.AddEvidence(lives, c.s, lives.QueryOf(nil, "process", c.process, "parentprocess",
 			c.parent), lived, "s", fmt.Sprintf("they lived for %s each",
 			phrase.Duration(lived*1e9)))
+	}
+	if c.code() {
+		f.AddCaveat(0.2, "A script that asks by this program until something holds looks the same.")
 	}
 	if strings.HasPrefix(most, "code ") && facts.IsContainerRuntime(c.parent) {
 		f.AddCaveat(0.2, "A command in the container that fails, such as a check of its health, "+

@@ -17,16 +17,32 @@ func processStopped() diagnose.Rule {
 	return diagnose.Rule{
 		ID: "process-stopped", Checks: "stopped and traced processes",
 		Finds: []string{facts.ProcessStopped},
-		Uses:  []string{facts.ProcessSwitches, facts.ListenQueue, facts.FlowQueue},
+		Uses: []string{facts.ProcessSwitches, facts.ListenQueue, facts.FlowQueue,
+			facts.PipeWaiters},
 		Check: func(l *diagnose.Look) {
-			for _, r := range l.Table(facts.ProcessStopped).Rows {
-				checkStopped(l, r)
+			named := map[string]*diagnose.Finding{}
+			for _, r := range stoppedRows(l) {
+				checkStopped(l, r, named)
 			}
 		},
 	}
 }
 
-func checkStopped(l *diagnose.Look, r *diagnose.Row) {
+// stoppedRows returns the rows of stopped processes, those for which others wait first.
+func stoppedRows(l *diagnose.Look) []*diagnose.Row {
+	var first, then []*diagnose.Row
+	for _, r := range l.Table(facts.ProcessStopped).Rows {
+		if pid, _ := strconv.Atoi(r.Word("pid")); waitForProcess(l, pid) != nil {
+			first = append(first, r)
+		} else {
+			then = append(then, r)
+		}
+	}
+	return append(first, then...)
+}
+
+// checkStopped adds a finding, or a line to the one about a process with the same name in named.
+func checkStopped(l *diagnose.Look, r *diagnose.Row, named map[string]*diagnose.Finding) {
 	t := r.Table
 	s, _ := diagnose.Lasting(t, nil, func(c int) bool { return r.At(c) >= 1 })
 	if s.Held < threshold.StoppedLeast {
@@ -40,6 +56,11 @@ func checkStopped(l *diagnose.Look, r *diagnose.Row) {
 		return
 	}
 	if s.Share() < threshold.StoppedShare {
+		return
+	}
+	if f := named[r.Word("process")]; f != nil {
+		f.AddEvidence(t, s, r.Query(), r.Mean(s.Mask), t.Unit,
+			name+" is stopped too, for "+phrase.Percent(s.Share())+" of the time")
 		return
 	}
 	cause := "a signal (SIGSTOP, or Ctrl-Z in its terminal)"
@@ -56,6 +77,7 @@ func checkStopped(l *diagnose.Look, r *diagnose.Row) {
 	f := l.Found(phrase.Clean(r.Word("process")), severity, 0.9,
 		diagnose.Culprit{Kind: "process", Name: r.Word("process"), PID: pid}, fmt.Sprintf(
 			"%s is stopped for %s, by %s%s.", name, s, cause, what))
+	named[r.Word("process")] = f
 	f.SetEffect(s.Share())
 	f.AddEvidence(t, s, r.Query(), r.Mean(s.Mask), t.Unit,
 		"stopped for "+phrase.Percent(s.Share())+" of the time")
@@ -63,7 +85,8 @@ func checkStopped(l *diagnose.Look, r *diagnose.Row) {
 		f.AddEvidence(waits.Table, s, waits.Query(), waits.Mean(nil), waits.Table.Unit,
 			waitsFor(waits))
 	}
-	for _, rule := range []string{"tcp-listen-overflow", "tcp-stalled", "http-slow"} {
+	for _, rule := range []string{"tcp-listen-overflow", "tcp-stalled", "http-slow",
+		"pipe-wait"} {
 		f.Cover(rule, func(o *diagnose.Finding) bool { return o.Culprit.PID == pid })
 	}
 	f.Verify = fmt.Sprintf("grep -E 'State|TracerPid' /proc/%d/status", pid)
@@ -121,6 +144,11 @@ func waitForProcess(l *diagnose.Look, pid int) *diagnose.Row {
 			return r
 		}
 	}
+	for _, r := range l.Table(facts.PipeWaiters).Where("reader", word) {
+		if r.Part(nil) >= threshold.PipeWaiting {
+			return r
+		}
+	}
 	for _, r := range l.Table(facts.FlowQueue).Where("pid", word, "direction", "rx") {
 		if r.Mean(nil) > 0 {
 			return r
@@ -131,6 +159,10 @@ func waitForProcess(l *diagnose.Look, pid int) *diagnose.Row {
 
 // waitsFor describes such a queue.
 func waitsFor(r *diagnose.Row) string {
+	if r.Word("reader") != "" {
+		pid, _ := strconv.Atoi(r.Word("pid"))
+		return phrase.ProcessName(r.Word("process"), pid) + " waits until it reads what that writes"
+	}
 	if peer := r.Word("peer"); peer != "" {
 		return phrase.Bytes(r.Mean(nil)) + " from " + phrase.Clean(facts.PlainAddress(peer)) +
 			" wait to be read"

@@ -161,6 +161,7 @@ func accuseListener(l *diagnose.Look, netns string, row, over, drops *diagnose.R
 			culprit.PID)
 	}
 	coverAttempts(f, l, netns)
+	coverSilence(f, l, netns, listener.Word("localport"))
 	// Attempts that wait for the accept queue stay half open, so the SYN queue becomes full as
 	// well.
 	f.Cover("tcp-listen-overflow", func(o *diagnose.Finding) bool {
@@ -178,6 +179,17 @@ func coverAttempts(f *diagnose.Finding, l *diagnose.Look, netns string) {
 	f.Cover("tcp-retransmits", func(o *diagnose.Finding) bool {
 		return o.Culprit.NetNS == netns || o.Culprit.Peer != "" &&
 			len(where[facts.DeviceID{NetNS: netns, Name: facts.PlainAddress(o.Culprit.Peer)}]) > 0
+	})
+}
+
+// coverSilence covers connections to a listener with a full queue that nobody acknowledges: their
+// attempt is complete for the client only, which sends.
+func coverSilence(f *diagnose.Finding, l *diagnose.Look, netns, port string) {
+	where := facts.Addresses(l.Table(facts.DeviceAddress))
+	f.Cover("tcp-stalled", func(o *diagnose.Finding) bool {
+		s, ok := o.Subject.(facts.SilentPeer)
+		return ok && port != "" && s.OnlyPort(port) && (s.NetNS == netns ||
+			len(where[facts.DeviceID{NetNS: netns, Name: s.Peer}]) > 0)
 	})
 }
 

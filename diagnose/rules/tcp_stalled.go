@@ -211,6 +211,11 @@ func accuseSilence(l *diagnose.Look, r *stallGroup) {
 		phrase.Plural(int(waiting+0.5), "segment", "segments"),
 		phrase.Plural(len(r.stalls), "connection", "connections"),
 		phrase.Plural(int(resent+0.5), "retransmission", "retransmissions")))
+	silent := facts.SilentPeer{NetNS: first.NetNS, Peer: r.peer}
+	for _, s := range r.stalls {
+		silent.Ports = append(silent.Ports, s.Peerport)
+	}
+	f.Subject = silent
 	f.SetEffect(first.period.Share())
 	f.AddEvidence(again, first.period, first.Row.Query(), first.Row.Part(first.period.Mask),
 		again.Unit, fmt.Sprintf("%s retransmissions per second", phrase.Count(

@@ -70,10 +70,16 @@ func cpuSaturated() []Threshold {
 
 // Thresholds of rule cpu-one-saturated: see cpuOne.
 const (
-	OneFull  = 0.93
-	OneIdle  = 0.5
-	OneWide  = 1.08
-	OneMost  = 0.5
+	OneFull = 0.93
+	OneIdle = 0.5
+	OneWide = 1.08
+	OneMost = 0.5
+
+	TurnsWait  = 0.3
+	TurnsShare = 0.8
+	TurnsMost  = 0.8
+	TurnsLeast = 0.05
+
 	OneTasks = 0.4
 )
 
@@ -86,6 +92,13 @@ func cpuOne() []Threshold {
 		edge("OneWide", OneWide, "CPUs", 1.06, 1.1,
 			"a process between OneFull and this may be one busy thread; above it has "+
 				"several"),
+		edge("TurnsWait", TurnsWait, "tasks", 0.28, 0.32,
+			"of a process that wait for a CPU: threads that take turns wait for one another"),
+		edge("TurnsShare", TurnsShare, "share of the time", 0.75, 0.85,
+			"in which threads together use one CPU, no more and no less"),
+		edge("TurnsMost", TurnsMost, "CPUs", 0.77, 0.83,
+			"of one thread, from which it is the one that works"),
+		edge("TurnsLeast", TurnsLeast, "CPUs", 0.045, 0.055, "of a thread that takes part"),
 		edge("OneMost", OneMost, "share of what a CPU runs", 0.48, 0.52,
 			"from here on a program is named as the one that fills the CPU"),
 		edge("OneTasks", OneTasks, "share of a CPU", 0.39, 0.41,

@@ -6,6 +6,10 @@ const (
 	CrashLife = 30.0
 	CrashOver = 5.0
 	CrashMost = 5
+
+	CrashLoops     = 5.0
+	CrashLoopLasts = 6.0
+	CrashLoopShare = 0.6
 )
 
 // Thresholds of rule kernel-events: see messages.
@@ -31,6 +35,12 @@ func crashes() []Threshold {
 			"mean lifetime; a service that fails sooner is hardly ever there"),
 		edge("CrashOver", CrashOver, "times the mean time between two", 4.9, 5.15,
 			"without a further crash: it has stopped"),
+		edge("CrashLoops", CrashLoops, "ends", 4.5, 5.5,
+			"with the same code, of a program that the same parent starts again"),
+		edge("CrashLoopLasts", CrashLoopLasts, "s", 5, 6,
+			"from the first of them to the last; a script that fails some times ends"),
+		edge("CrashLoopShare", CrashLoopShare, "share of the time", 0.55, 0.65,
+			"in seconds in which one of them ended"),
 		edge("CrashMost", CrashMost, "findings", 5, 6,
 			"further ones repeat the same fault, as of a library that all use"),
 	}

@@ -12,6 +12,7 @@ const (
 	LimitCells   = 3
 	LimitMost    = 3
 	CallsFail    = 1.0
+	CallsTCP     = 0.5
 )
 
 func limits() []Threshold {
@@ -35,6 +36,8 @@ func limits() []Threshold {
 			"one failed call may be a test of what is possible"),
 		edge("LimitMost", LimitMost, "findings per kind of limit", 3, 4,
 			"further ones repeat the same fault"),
+		edge("CallsTCP", CallsTCP, "share of the refused attempts", 0.45, 0.55,
+			"that are to TCP ports, which rule connections-fail has"),
 		edge("CallsFail", CallsFail, "failed calls/s", 0.9, 1.1,
 			"of rule calls-fail: a program that tries again each second cannot work"),
 	}

@@ -165,6 +165,7 @@ const (
 	ConnectFailsMany = 5.0
 	ConnectAll       = 0.99
 	ConnectOwn       = 1.1
+	ConnectTimeouts  = 2.5
 )
 
 func connects() []Threshold {
@@ -177,6 +178,8 @@ func connects() []Threshold {
 			"that fail; checks of the health of a server are fewer"),
 		edge("ConnectAll", ConnectAll, "share of the attempts", 0.98, 0.995,
 			"that fail: the program cannot work at all"),
+		edge("ConnectTimeouts", ConnectTimeouts, "attempts", 2.4, 2.6,
+			"without an answer, and none with one: three are no accident"),
 		edge("ConnectOwn", ConnectOwn, "failed per own attempt", 1.08, 1.12,
 			"more are attempts of others, which this counter includes"),
 	}

@@ -23,8 +23,8 @@ func All() []Threshold {
 		disks(), hangs(), stalls(), blocked(), links(), unused(),
 		losses(), tcp(), tcpStalls(), sendBuffers(), nagleDelays(), blackHoles(),
 		connects(), names(), refused(), httpServers(), peers(), limits(),
-		zombies(), stopped(), locks(), fileLocks(), semaphores(), switches(), faults(),
-		shootdowns(), realtime(),
+		zombies(), stopped(), locks(), fileLocks(), semaphores(), pipes(), switches(),
+		faults(), shootdowns(), realtime(),
 		confinement(), state(), doubts(), anybody(), crashes(), messages(),
 	} {
 		all = append(all, list...)

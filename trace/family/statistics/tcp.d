@@ -17,7 +17,7 @@
  * field process word: name of the thread that requested the connection
  * field pid number: its process ID
  * field error word of errno: none, or why it failed: ECONNREFUSED ETIMEDOUT ...; ECONNABORTED:
- *     the program closed it first
+ *     the program closed it within a second. After a second without an answer that is ETIMEDOUT
  */
 sdt:sock::inet_sock_set_state /args[0]->sk_protocol == IPPROTO_TCP && arg2 == 2/ {
 	began[arg0] = timestamp; name[arg0] = execname; by[arg0] = pid;
@@ -25,7 +25,7 @@ sdt:sock::inet_sock_set_state /args[0]->sk_protocol == IPPROTO_TCP && arg2 == 2/
 tcp:::state-change /args[5]->tcps_state == TCP_STATE_SYN_SENT && began[args[1]->cs_cid]/ {
 	this->error = args[3]->tcps_state != TCP_STATE_CLOSED ? 0 :
 	    ((struct sock *)args[1]->cs_cid)->sk_err ? ((struct sock *)args[1]->cs_cid)->sk_err :
-	    ECONNABORTED;
+	    timestamp - began[args[1]->cs_cid] >= 1000000000 ? ETIMEDOUT : ECONNABORTED;
 	@tcp_connect_latency[args[3]->tcps_raddr, args[3]->tcps_rport, name[args[1]->cs_cid],
 	    by[args[1]->cs_cid], this->error] =
 	    llquantize(timestamp - began[args[1]->cs_cid], 2, 5, 40, 8);
