@@ -20,8 +20,8 @@ const (
 	mostUnixPeers = 65536
 )
 
-// unixPeers returns the peers of connected AF_UNIX sockets of culprit's network namespace, by links of
-// open files. Nil when they cannot be read.
+// unixPeers returns the peers of connected AF_UNIX sockets of culprit's network namespace, by links
+// of open files. Nil when they cannot be read.
 func unixPeers() map[string]string {
 	c, err := netlink.Dial(unix.NETLINK_SOCK_DIAG, netlink.Options{})
 	if err != nil {

@@ -77,7 +77,8 @@ func IsContainerRuntime(process string) bool {
 var answering = []string{"test", "[", "grep", "egrep", "fgrep", "zgrep", "rg", "diff", "cmp",
 	"pgrep", "pidof", "pkill", "kill", "killall", "which", "expr", "false", "let", "ping*", "fping",
 	"arping", "nc", "ncat", "curl", "wget", "dig", "host", "nslookup", "getent", "mountpoint",
-	"systemctl", "pg_isready", "mysqladmin", "redis-cli", "fuser", "lsof", "flock", "timeout", "git",
+	"systemctl", "pg_isready", "mysqladmin", "redis-cli", "fuser", "lsof", "flock", "timeout",
+	"git",
 	"dpkg*", "rpm", "id", "tty", "stty", "ls", "stat", "cat", "cp", "rm", "mkdir", "rmdir", "cc",
 	"cc1*", "gcc*", "g++*", "clang*", "ld", "ld.*", "collect2", "conftest"}
 

@@ -70,8 +70,8 @@ func accuseFailing(l *diagnose.Look, t *diagnose.Table, failure facts.Failure, p
 	}
 }
 
-// refusedLocally reports whether most of the refused attempts to connect of a program are not to TCP
-// ports, which are those of rule connections-fail.
+// refusedLocally reports whether most of the refused attempts to connect of a program are not to
+// TCP ports, which are those of rule connections-fail.
 func refusedLocally(l *diagnose.Look, p facts.Program, rate float64, mask []bool) bool {
 	t, tcp := l.Table(facts.Connects), 0.0
 	for _, r := range t.Where("error", "ECONNREFUSED") {

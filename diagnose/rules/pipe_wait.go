@@ -42,11 +42,11 @@ func pipeWait() diagnose.Rule {
 			})
 			named := map[string]*diagnose.Finding{}
 			for _, p := range stops {
-				name := p.culprit().Name
-				if f := named[name]; f != nil {
-					f.AddEvidence(t, p.s, p.writers[0].Query(t), p.writers[0].Rate, t.Unit, p.claim())
+				w := p.writers[0]
+				if f := named[p.identity()]; f != nil {
+					f.AddEvidence(t, p.s, w.Query(t), w.Rate, t.Unit, p.claim())
 				} else if len(named) < threshold.PipeMost {
-					named[name] = p.accuse(l, t)
+					named[p.identity()] = p.accuse(l, t)
 				}
 			}
 		},
@@ -66,6 +66,7 @@ type pipeStop struct {
 	*facts.PipeReader
 	reader  facts.LockHolder // what it does
 	wchan   string           // the kernel functions in which it sleeps, "running", "stopped"
+	direct  string           // a program that writes to it
 	parent  bool             // it is the parent of the writers
 	writers []facts.Program
 	cpu     float64 // CPUs of the reader
@@ -80,6 +81,7 @@ func newPipeStop(l *diagnose.Look, t *diagnose.Table, x *facts.PipeReader) *pipe
 	if len(direct) == 0 {
 		direct = x.Rows
 	}
+	p.direct = facts.Programs(t, direct, nil)[0].Name
 	p.reader = facts.HolderOf(direct, p.s.Mask, "reader", "readerprocess")
 	wchan, related := map[string]float64{}, map[string]float64{}
 	for _, r := range direct {
@@ -113,6 +115,11 @@ func (p *pipeStop) culprit() diagnose.Culprit {
 		return p.writers[0].Culprit()
 	}
 	return diagnose.Culprit{Kind: "process", Name: p.reader.Name, PID: p.reader.PID}
+}
+
+// identity returns the part of the finding in its ID: the reader, and who writes to it.
+func (p *pipeStop) identity() string {
+	return phrase.Clean(p.culprit().Name) + "/" + phrase.Clean(p.direct)
 }
 
 // claim returns who waits for whom, and what that one does.
@@ -150,7 +157,7 @@ func (p *pipeStop) claim() string {
 }
 
 func (p *pipeStop) accuse(l *diagnose.Look, t *diagnose.Table) *diagnose.Finding {
-	f := l.Found(phrase.Clean(p.culprit().Name), p.severity(), 0.85, p.culprit(), p.claim())
+	f := l.Found(p.identity(), p.severity(), 0.85, p.culprit(), p.claim())
 	f.SetEffect(p.s.Share())
 	for i, w := range p.writers {
 		if i == mostPipeWriters {

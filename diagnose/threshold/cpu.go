@@ -75,7 +75,7 @@ const (
 	OneWide = 1.08
 	OneMost = 0.5
 
-	TurnsWait  = 0.3
+	TurnsWait  = 0.6
 	TurnsShare = 0.8
 	TurnsMost  = 0.8
 	TurnsLeast = 0.05
@@ -92,7 +92,7 @@ func cpuOne() []Threshold {
 		edge("OneWide", OneWide, "CPUs", 1.06, 1.1,
 			"a process between OneFull and this may be one busy thread; above it has "+
 				"several"),
-		edge("TurnsWait", TurnsWait, "tasks", 0.28, 0.32,
+		edge("TurnsWait", TurnsWait, "tasks", 0.58, 0.62,
 			"of a process that wait for a CPU: threads that take turns wait for one another"),
 		edge("TurnsShare", TurnsShare, "share of the time", 0.75, 0.85,
 			"in which threads together use one CPU, no more and no less"),
