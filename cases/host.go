@@ -226,6 +226,15 @@ func (g *Cgroup) LimitCPU(cpus float64) {
 	g.Set("cpu.cfs_quota_us", quota)
 }
 
+// Weigh sets the weight of the group among its siblings, on the scale of version 2: 100 is usual.
+func (g *Cgroup) Weigh(weight int) {
+	if g.V2 {
+		g.Set("cpu.weight", fmt.Sprint(weight))
+		return
+	}
+	g.Set("cpu.shares", fmt.Sprint(weight*1024/100))
+}
+
 // LimitMemory lets the group hold bytes of memory, caches included, and no swap where that can be
 // said.
 func (g *Cgroup) LimitMemory(bytes int64) {

@@ -256,15 +256,17 @@ func functionStories() []Story {
 	}
 }
 
-func limitStories() []Story {
-	needController := func(name string) func() string {
-		return func() string {
-			if !HasController(name) {
-				return "kernel feature cgroup-" + name
-			}
-			return ""
+// needController returns a check for the controller of control groups.
+func needController(name string) func() string {
+	return func() string {
+		if !HasController(name) {
+			return "kernel feature cgroup-" + name
 		}
+		return ""
 	}
+}
+
+func limitStories() []Story {
 	throttle := func(limit float64, truth Truth) func(*Lab, *Scene, Options) {
 		return func(l *Lab, sc *Scene, _ Options) {
 			g := l.Cgroup("cpu", "app")

@@ -45,6 +45,22 @@ func turnStories() []Story {
 			build: realtimeScene(0.1, 0.3),
 		},
 		{
+			Name: "cpu-starved", Twin: "cpu-shared", Needs: needController("cpu"),
+			Help: "a program in a cgroup of weight 2 wants a CPU; one in a cgroup of weight 100 " +
+				"uses all of them",
+			build: starvedScene(2, nil, 1),
+		},
+		{
+			Name: "cpu-starved-bound", Twin: "cpu-shared", Needs: needController("cpu"),
+			Help:  "the same with weight 10, and both are bound to the last CPU",
+			build: starvedScene(10, []int{runtime.NumCPU() - 1}, 1),
+		},
+		{
+			Name: "cpu-shared", Needs: needController("cpu"),
+			Help:  "the same with weight 2, and both are busy a third of the time",
+			build: starvedScene(2, nil, 0.33),
+		},
+		{
 			Name: "cpus-confined", Twin: "cpus-free", Needs: severalCPUs,
 			Help:  "a program with three busy threads may use the last CPU only",
 			build: confinedScene(true),
@@ -128,6 +144,39 @@ func realtimeScene(hog, victim float64) func(*Lab, *Scene, Options) {
 			sc.Truth.Names, sc.Truth.PID = []string{d.Name}, d.PID
 			sc.Truth.Also = []string{"cpu-one-saturated", "cpus-confined"}
 			sc.Truth.Never = []string{"disk-saturated", "memory-pressure"}
+		}
+	}
+}
+
+func starvedScene(weight int, cpus []int, duty float64) func(*Lab, *Scene, Options) {
+	return func(l *Lab, sc *Scene, _ Options) {
+		low, usual, n := l.Cgroup("cpu", "low"), l.Cgroup("cpu", "usual"), runtime.NumCPU()
+		low.Weigh(weight)
+		usual.Weigh(100)
+		if cpus != nil {
+			n = len(cpus)
+		}
+		burn := func(name string, g *Cgroup, threads int) *Load {
+			return sc.load(Program{Name: name, Act: "burn", CPUs: cpus, Plain: true,
+				Into: []*Cgroup{g}, Args: []string{"-threads", fmt.Sprint(threads), "-duty",
+					fmt.Sprint(duty)}})
+		}
+		v, d := burn("report", low, 1), burn("engine", usual, n)
+		sc.try("cat /proc/%d/schedstat; sleep 1; cat /proc/%d/schedstat", v.PID, v.PID)
+		sc.try("grep . /sys/fs/cgroup/cpu%s/cpu.shares /sys/fs/cgroup%s/cpu.weight", low.Name,
+			low.Name)
+		sc.Truth = Truth{
+			Never: []string{"cpu-starved", "cpu-saturated"},
+			Expect: []Range{{What: "engine", Low: 0.8 * duty * float64(n),
+				High: 1.05 * duty * float64(n), Unit: "CPUs", Read: used(d.PID)},
+				{What: "report", Low: 0.25, High: 0.36, Unit: "CPUs", Read: used(v.PID)}},
+		}
+		if duty == 1 {
+			sc.Truth.Rule, sc.Truth.Kind = "cpu-starved", []string{"cgroup", "process"}
+			sc.Truth.Names = []string{low.Name, v.Name}
+			sc.Truth.Also = []string{"cpu-one-saturated", "cpu-saturated", "cpus-confined"}
+			sc.Truth.Never = []string{"disk-saturated", "memory-pressure"}
+			sc.Truth.Expect[1].Low, sc.Truth.Expect[1].High = 0, 0.2
 		}
 	}
 }

@@ -58,6 +58,7 @@ func machineLines() []line {
 		{query: "cgroup.quota by cgroup", kind: level, unit: count, base: "culprit_cgroup_quota_cpus"},
 		{query: "cgroup.throttled by cgroup", kind: delta, unit: nanos},
 		{query: "cgroup.top by kind,controllers", kind: level, unit: count, local: fact},
+		{query: "cgroup.weight by cgroup,file", kind: level, unit: count},
 		{query: "cpu.frequency by cpu", kind: level, unit: hertz,
 			node: "node_cpu_scaling_frequency_hertz", otel: "system.cpu.frequency"},
 		{query: "cpu.frequency.limit by cpu,kind", kind: level, unit: hertz,

@@ -68,6 +68,7 @@ func localLines() []line {
 		{query: "process.virtual" + ofProcess, kind: level, unit: size},
 		{query: "process.visibility by visible,reason", kind: level, unit: count, local: fact},
 		{query: "process.zombies" + ofProcess, kind: level, unit: count},
+		{query: "process.weight" + ofProcess + `,policy,nice`, kind: level, unit: count},
 		{query: "udp.socket.drops by netns,localport,pid,process", kind: delta, unit: packets},
 		{query: "udp.flow.bytes by peer,peerport,localport,direction", kind: delta, unit: size,
 			local: perPeer},

@@ -112,6 +112,8 @@ const (
 	clFile
 	clKernel
 	clQuota
+	clShares
+	clWeight
 	clPids
 	clPidsLimit
 	cgroupLevels
@@ -196,6 +198,8 @@ func newCgroupReading(root kernel.Root) *cgroupReading {
 		"memory",
 		"io",
 		"irq",
+		"cpu.shares",
+		"cpu.weight",
 	}
 	return r
 }
@@ -243,6 +247,8 @@ const (
 	cgMemory
 	cgIO
 	cgIrq
+	cgShares
+	cgWeight
 )
 
 func (r *cgroupReading) Read(out *collect.Out) error {
@@ -389,6 +395,8 @@ func (r *cgroupReading) putLevels(out *collect.Out, n *cgroupNode, got uint32) {
 		clFile:    {gotKinds, memory, cgFile},
 		clKernel:  {gotKernel, memory, cgKernel},
 		clQuota:   {gotQuota, out.Table("cgroup.quota"), -1},
+		clShares:  {gotWeight, out.Table("cgroup.weight"), cgShares},
+		clWeight:  {gotWeight, out.Table("cgroup.weight"), cgWeight},
 		clPids:    {gotPids, out.Table("cgroup.pids"), -1},
 
 		clPidsLimit: {gotPidsLimit, out.Table("cgroup.pids.limit"), -1},

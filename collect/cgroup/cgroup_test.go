@@ -77,6 +77,8 @@ func TestCgroupsVersion1(t *testing.T) {
 				"1\nthrottled_time 500\n",
 			at + "cpu.cfs_period_us":            "100000\n",
 			at + "cpu.cfs_quota_us":             "150000\n",
+			at + "cpu.shares":                   "2\n",
+			"cg/cpu,cpuacct/cpu.shares":         "1024\n",
 			"cg/cpu,cpuacct/cpu.cfs_period_us":  "100000\n",
 			"cg/cpu,cpuacct/cpu.cfs_quota_us":   "-1\n",
 			"cg/memory/a/memory.usage_in_bytes": "5000\n",
@@ -102,14 +104,16 @@ func TestCgroupsVersion1(t *testing.T) {
 	)
 	levels := withTops(
 		map[string]float64{
-			"cgroup.quota|/a":          1.5,
-			"cgroup.memory|/a|current": 5000,
-			"cgroup.memory|/|limit":    8192,
-			"cgroup.memory|/a|anon":    30,
-			"cgroup.memory|/a|file":    70,
-			"cgroup.memory|/a|kernel":  9,
-			"cgroup.pids|/":            7,
-			"cgroup.pids|/a":           61,
+			"cgroup.quota|/a":             1.5,
+			"cgroup.weight|/a|cpu.shares": 2,
+			"cgroup.weight|/|cpu.shares":  1024,
+			"cgroup.memory|/a|current":    5000,
+			"cgroup.memory|/|limit":       8192,
+			"cgroup.memory|/a|anon":       30,
+			"cgroup.memory|/a|file":       70,
+			"cgroup.memory|/a|kernel":     9,
+			"cgroup.pids|/":               7,
+			"cgroup.pids|/a":              61,
 
 			"cgroup.io.limit|/a|254:0|read":  8000,
 			"cgroup.io.limit|/a|8:0|read":    24000,

@@ -43,6 +43,7 @@ const (
 	gotCPU = 1 << iota
 	gotThrottling
 	gotQuota
+	gotWeight
 	gotCurrent
 	gotLimit
 	gotHigh
@@ -125,6 +126,8 @@ func allCgroupFiles() []cgroupFile {
 			keys(ckQuota),
 			(*cgroupReading).putQuota1,
 		},
+		{"cpu.shares", false, "cpu", stats("cgroup.weight"),
+			gotWeight, whenTurn, false, keys(ckWeight), weightReader(clShares)},
 		{
 			"memory.usage_in_bytes",
 			false,
@@ -245,6 +248,8 @@ func allCgroupFiles() []cgroupFile {
 			nil,
 			(*cgroupReading).putQuota2,
 		},
+		{"cpu.weight", true, "", stats("cgroup.weight"),
+			gotWeight, whenTurn, false, nil, weightReader(clWeight)},
 		{
 			"memory.current",
 			true,

@@ -31,7 +31,8 @@ const (
 	ckPidsLimit   = ckQuota + 1
 	ckPidsRefused = ckQuota + 2
 	ckIOLimit     = ckQuota + 3
-	cgroupKeys    = ckQuota + 4
+	ckWeight      = ckQuota + 4
+	cgroupKeys    = ckQuota + 5
 )
 
 // cgroupKeyNames returns the statistic of each key and its name in notes.
@@ -57,6 +58,7 @@ func cgroupKeyNames() [cgroupKeys]struct {
 		ckQuota:            {"cgroup.quota", "the quota"},
 		ckPidsLimit:        {"cgroup.pids.limit", "the limit"},
 		ckIOLimit:          {"cgroup.io.limit", "the limit"},
+		ckWeight:           {"cgroup.weight", "the weight"},
 		ckPidsRefused:      {"cgroup.pids.refusals", "refused processes"},
 	}
 	for i, resource := range procfs.PressureResources() {
@@ -105,7 +107,8 @@ func (r *cgroupReading) lookForKeys(t *cgroupTree) {
 }
 
 // noteMissingKeys notes what no group counts. A statistic that nothing counts is unmeasured.
-// Without the controller cpu no group of version 2 has a quota or is throttled, so these are known.
+// Without the controller cpu no group of version 2 has a quota or a weight or is throttled, so
+// these are known.
 func (r *cgroupReading) noteMissingKeys(out *collect.Out) {
 	for _, t := range r.trees {
 		r.lookForKeys(t)
@@ -119,7 +122,8 @@ func (r *cgroupReading) noteMissingKeys(out *collect.Out) {
 		case r.keysMissed&bit != 0:
 			lacks[name.stat] = append(lacks[name.stat], name.what)
 		case r.sawV2 && slices.Contains(
-			[]measure.StatID{"cgroup.quota", "cgroup.periods", "cgroup.throttled"}, name.stat,
+			[]measure.StatID{"cgroup.quota", "cgroup.periods", "cgroup.throttled",
+				"cgroup.weight"}, name.stat,
 		):
 			counted[name.stat] = true
 		// there is no group below the top
@@ -138,7 +142,7 @@ func (r *cgroupReading) noteMissingKeys(out *collect.Out) {
 		switch {
 		case id == "cgroup.top":
 		case !t.Stat().Sparse && id != "cgroup.quota" && id != "cgroup.pids.limit" &&
-			id != "cgroup.io.limit":
+			id != "cgroup.io.limit" && id != "cgroup.weight":
 			if len(t.Batch().Values) == 0 {
 				t.Unmeasured(noFile(id))
 			}

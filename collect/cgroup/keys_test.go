@@ -45,11 +45,13 @@ func cgroupKeyFiles(version int) collecttest.KeyedMachine {
 		at := "cg/u/a/"
 		k.Touches = map[string]string{at + "cpu.stat": "cgroup.cpu cgroup.periods cgroup.throttled"}
 		// Without its controller no group has a quota.
-		k.Dependent = map[string]string{at + "cpu.max ": "cgroup.quota"}
+		k.Dependent = map[string]string{at + "cpu.max ": "cgroup.quota",
+			at + "cpu.weight ": "cgroup.weight"}
 		k.Beside["proc/self/mountinfo"] = "41 31 0:40 / DIR/cg/u rw - cgroup2 cgroup2 rw\n"
 		add(at+"cpu.stat", collecttest.LineKeys, "usage_usec 900\nuser_usec 500\nsystem_usec "+
 			"400\nnr_periods 10\nnr_throttled 3\nthrottled_usec 700\n")
 		add(at+"cpu.max", still, "50000 100000\n")
+		add(at+"cpu.weight", number, "70\n")
 		add(at+"memory.current", number, "5000\n")
 		add(at+"memory.max", number, "90000\n")
 		add(at+"memory.high", number, "80000\n")
@@ -77,6 +79,7 @@ func cgroupKeyFiles(version int) collecttest.KeyedMachine {
 	add("cg/cpu,cpuacct/a/cpu.stat", collecttest.LineKeys, "nr_periods 10\nnr_throttled "+
 		"1\nthrottled_time 500\n")
 	add("cg/cpu,cpuacct/a/cpu.cfs_period_us", number, "100000\n")
+	add("cg/cpu,cpuacct/a/cpu.shares", number, "2\n")
 	add("cg/cpu,cpuacct/a/cpu.cfs_quota_us", number, "150000\n")
 	add("cg/memory/a/memory.usage_in_bytes", number, "5000\n")
 	add("cg/memory/a/memory.limit_in_bytes", number, "90000\n")

@@ -206,6 +206,19 @@ func (r *cgroupReading) putQuota2(
 	return n.setLevel(clQuota, float64(quota)/float64(period), c.Err() == nil && period > 0)
 }
 
+// weightReader returns a reader of cpu.shares or cpu.weight, which is 0 in an idle group.
+func weightReader(
+	level int,
+) func(*cgroupReading, *collect.Out, *cgroupNode, int, []byte) (bool, bool) {
+	return func(
+		r *cgroupReading, _ *collect.Out, n *cgroupNode, _ int, b []byte,
+	) (had, changed bool) {
+		v, ok := firstNumber(b)
+		r.keyedBy(ckWeight, ok)
+		return n.setLevel(level, float64(v), ok)
+	}
+}
+
 // putPidsLimit parses pids.max: a number, or "max" for no limit.
 func (r *cgroupReading) putPidsLimit(
 	_ *collect.Out, n *cgroupNode, _ int, b []byte,

@@ -64,6 +64,17 @@ func (Cgroups) Stats() []measure.Stat {
 				"cpu.cfs_quota_us)",
 			Fields: fields("cgroup"),
 		},
+		{
+			ID:   "cgroup.weight",
+			Kind: measure.Level,
+			Unit: measure.Count,
+			Fold: measure.Max,
+			Help: "weight of a group among the groups and tasks of its parent when CPU time is " +
+				"divided: cpu.shares, 1024 by default, or cpu.weight, 100 by default, and 0 of " +
+				"an idle group",
+			Fields: append(fields("cgroup"), measure.Field{Name: "file", Type: measure.Word,
+				Help: "cpu.shares in version 1, cpu.weight in version 2"}),
+		},
 		{ID: "cgroup.memory", Kind: measure.Level, Unit: measure.Bytes, Help: "memory of a " +
 			"group and its children; kinds overlap (memory.current, memory.stat)",
 			Fields: kinds("current; limit, and high, above which a group is slowed: no row if " +

@@ -18,9 +18,10 @@ func TestCgroupTop(t *testing.T) {
 			map[string]float64{"cgroup.top|machine|v2": 1}},
 		"version 2, a namespace": {"41 31 0:40 / DIR/cg rw - cgroup2 cgroup2 rw\n",
 			map[string]string{"cg/cgroup.events": "populated 1\nfrozen 0\n", "cg/memory.max": "104857600\n", "cg/memory.high": "83886080\n",
-				"cg/memory.current": "7340032\n", "cg/cpu.max": "30000 100000\n"},
+				"cg/memory.current": "7340032\n", "cg/cpu.max": "30000 100000\n",
+				"cg/cpu.weight": "80\n"},
 			map[string]float64{"cgroup.top|group|v2": 1, "cgroup.memory|/|limit": 100 << 20, "cgroup.memory|/|high": 80 << 20,
-				"cgroup.memory|/|current": 7 << 20, "cgroup.quota|/": 0.3}},
+				"cgroup.memory|/|current": 7 << 20, "cgroup.quota|/": 0.3, "cgroup.weight|/|cpu.weight": 80}},
 		"version 1, a namespace under a limit of its parent": {"35 31 0:35 / DIR/cg rw - " +
 			"cgroup cgroup rw,memory\n",
 			map[string]string{"cg/memory.limit_in_bytes": "9223372036854771712\n", "cg/memory.usage_in_bytes": "5\n",

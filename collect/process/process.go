@@ -129,7 +129,7 @@ type levelWants struct {
 func wantProcesses(w collect.Want) processWants {
 	return processWants{
 		amountWants: amountWants{
-			runwait:  w.Stat("process.runwait"),
+			runwait:  w.Stat("process.runwait", "process.weight"),
 			delay:    w.Stat("process.delay"),
 			switches: w.Stat("process.switches"),
 			io:       w.Stat("process.io", "process.io.priority"),
@@ -154,7 +154,7 @@ func wantProcesses(w collect.Want) processWants {
 		command: w.Field("process.info", "command"),
 		thread: w.Stat("thread.cpu", "thread.runwait", "thread.switches", "thread.faults",
 			"process.blocked", "process.lock.waiters", "process.sleepers", "thread.realtime",
-			"process.placement", "process.pipe.waiters"),
+			"process.placement", "process.pipe.waiters", "process.weight"),
 		threadSwitches: w.Stat("thread.switches"),
 	}
 }
@@ -245,6 +245,7 @@ type processBuffers struct {
 	pipes      pipeReading
 	placement  placementReading
 	ioPriority ioPriorityReading
+	weights    weightReading
 }
 
 // shortcomings is what a reading could not see.

@@ -100,6 +100,7 @@ func (r *processReading) put(out *collect.Out) {
 	r.putRealtime(out)
 	r.putPlacement(out)
 	r.putIOPriority(out)
+	r.putWeights(out)
 	r.putLost(out, sum)
 	r.notes(out)
 }

@@ -156,6 +156,7 @@ func (Processes) Stats() []measure.Stat {
 				"waits (/proc/PID/stat)"}, word("allowed", "CPUs that it may use, by affinity "+
 				"and cpuset: 0-3,8; empty for kernel threads (/proc/PID/status)"))),
 		ioPriorityStat(with),
+		weightStat(with),
 		realtimeStat(thread),
 		delta(
 			"thread.cpu", measure.Nanoseconds, "CPU time of a thread; see process.cpu",
@@ -175,6 +176,25 @@ func ioPriorityStat(fields func(...measure.Field) []measure.Field) measure.Stat 
 			"most within the interval, at most 64; of the first thread (ioprio_get)",
 		Fields: fields(measure.Field{Name: "class", Type: measure.Word,
 			Help: "realtime, best-effort, idle, or none: by the nice value"}),
+	}
+}
+
+func weightStat(fields func(...measure.Field) []measure.Field) measure.Stat {
+	word := func(name, help string) measure.Field {
+		return measure.Field{Name: name, Type: measure.Word, Help: help}
+	}
+	return measure.Stat{
+		ID: "process.weight", Kind: measure.Level, Unit: measure.Count, Fold: measure.Max,
+		Help: "weight by which the scheduler divides CPU time within a control group: 1024 of " +
+			"nice 0, 15 of nice 19, 3 of SCHED_IDLE, 0 of real-time threads. Of the processes " +
+			"that used a CPU or waited for one in 5 % of the interval or more, at most 64; of " +
+			"the thread that did so longest",
+		Fields: fields(word("policy", "OTHER BATCH IDLE EXT FIFO RR DEADLINE (sched(7))"),
+			measure.Field{Name: "nice", Type: measure.Number, Help: "-20 to 19"},
+			word("group", "control group of the controller cpu (/proc/PID/cgroup)"),
+			word("autogroup", "number and nice value of the group of its session, 25:0; it "+
+				"counts in the group / only. Empty: none (/proc/PID/autogroup)"),
+			word("allowed", "CPUs that it may use: 0-3,8 (/proc/PID/status)")),
 	}
 }
 

@@ -70,6 +70,15 @@ func (m Machine) Each(c int, modes ...string) float64 {
 	return sum / n
 }
 
+// IdleOf returns the idle CPUs among some in cell c, including waits for disks; NaN when one is not
+// known.
+func (m Machine) IdleOf(cpus []string, c int) (sum float64) {
+	for _, cpu := range cpus {
+		sum += m.Of(cpu, c, "idle", "iowait")
+	}
+	return sum
+}
+
 // Known reports whether cell c is known for all CPUs.
 func (m Machine) Known(c int) bool {
 	for _, cpu := range m.Names {

@@ -29,6 +29,7 @@ const (
 	FileLockWaiters  = `file.lock.waiters by pid,process,file,kind,holder,holderprocess,wchan,related`
 	SemaphoreWaiters = `semaphore.waiters by pid,process,set,semaphore,last,lastprocess,wchan,related`
 	PipeWaiters      = `process.pipe.waiters by pid,process,kind,reader,readerprocess,wchan,related`
+	ProcessWeights   = `process.weight by pid,process,policy,nice,group,autogroup,allowed`
 	Placement        = `process.placement by pid,process,cpu,allowed`
 	Realtime         = `thread.realtime by pid,process,tid,thread,policy,cpu`
 	ThreadCPU        = `thread.cpu by pid,process,tid,thread`
@@ -111,6 +112,7 @@ const (
 	CgroupPeriods       = `cgroup.periods by cgroup,kind`
 	CgroupThrottledTime = `cgroup.throttled by cgroup`
 	CgroupQuota         = `cgroup.quota by cgroup`
+	CgroupWeights       = `cgroup.weight by cgroup,file`
 	CgroupMemory        = `cgroup.memory by cgroup,kind`
 	CgroupEvents        = `cgroup.memory.events by cgroup,event`
 	CgroupPressure      = `cgroup.pressure.time by cgroup,resource,scope`

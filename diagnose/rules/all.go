@@ -63,6 +63,7 @@ func All() []diagnose.Rule {
 		pageFaults(),
 		tlbShootdowns(),
 		realtimeHog(),
+		cpuStarved(),
 		cpusConfined(),
 		cpuSlow(),
 		numaRemote(),
@@ -77,9 +78,11 @@ func Set() diagnose.RuleSet {
 		Notes: notesOfCost, Covers: covers}
 }
 
-// covers reports whether a finding is the cause of a message of the kernel, or of crashes.
+// covers reports whether a finding is the cause of a message of the kernel, of crashes, or of
+// a process that gets no CPU.
 func covers(cause, symptom *diagnose.Finding) bool {
-	return facts.ExplainsMessage(cause, symptom) || facts.ExplainsCrashes(cause, symptom)
+	return facts.ExplainsMessage(cause, symptom) || facts.ExplainsCrashes(cause, symptom) ||
+		facts.ExplainsStarvation(cause, symptom)
 }
 
 // Queries returns each query of the rules once, in a fixed order: what must be measured before

@@ -45,14 +45,6 @@ type confined struct {
 	s       diagnose.Period
 }
 
-// idleOf returns the idle CPUs among some in a cell; NaN when one is not known.
-func idleOf(m facts.Machine, cpus []string, c int) (sum float64) {
-	for _, cpu := range cpus {
-		sum += m.Of(cpu, c, "idle", "iowait")
-	}
-	return sum
-}
-
 // waits reports whether the processes wait while their CPUs are full and others idle.
 func (g *confined) waits(l *diagnose.Look, m facts.Machine) bool {
 	place, wait := l.Table(facts.Placement), l.Table(facts.ProcessWait)
@@ -74,8 +66,8 @@ func (g *confined) waits(l *diagnose.Look, m facts.Machine) bool {
 	var ok bool
 	g.s, ok = diagnose.Lasting(wait, m.Known, func(c int) bool {
 		return g.waited[c] >= threshold.ConfinedWait &&
-			idleOf(m, g.in, c) <= threshold.ConfinedIdle*float64(len(g.in)) &&
-			idleOf(m, g.out, c) >= threshold.ConfinedOthers
+			m.IdleOf(g.in, c) <= threshold.ConfinedIdle*float64(len(g.in)) &&
+			m.IdleOf(g.out, c) >= threshold.ConfinedOthers
 	})
 	return ok
 }
@@ -84,7 +76,7 @@ func (g *confined) waits(l *diagnose.Look, m facts.Machine) bool {
 func (g *confined) mean(m facts.Machine, cpus []string) float64 {
 	v := make([]float64, len(m.Table.Seconds))
 	for c := range v {
-		v[c] = idleOf(m, cpus, c)
+		v[c] = m.IdleOf(cpus, c)
 	}
 	return series.Or(m.Table.Mean(v, g.s.Mask), measure.NaN)
 }

@@ -258,7 +258,7 @@ func explainsDoubt(f *diagnose.Finding, resource string) bool {
 	case resource == "cpu":
 		return f.Rule == "cgroup-throttled" || f.Rule == "fork-storm" || f.Rule == "cache-purge" ||
 			f.Rule == "kernel-function" || f.Rule == "table-long" || f.Rule == "realtime-hog" ||
-			f.Rule == "cpus-confined" || f.Rule == "cpu-slow"
+			f.Rule == "cpus-confined" || f.Rule == "cpu-starved" || f.Rule == "cpu-slow"
 	case resource == "disk":
 		return f.Rule == "memory-pressure" || f.Rule == "swapping" || f.Rule == "io-stalled" ||
 			f.Rule == "tasks-blocked" || f.Rule == "disk-hangs" ||

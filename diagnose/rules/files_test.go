@@ -14,6 +14,7 @@ import (
 var partOf = map[string]string{
 	"cpu_one_saturated_turns.go": "cpu_one_saturated.go",
 	"cpu_saturated_divide.go":    "cpu_saturated.go",
+	"cpu_starved_text.go":        "cpu_starved.go",
 	"disk_saturated_divide.go":   "disk_saturated.go",
 	"link_saturated_class.go":    "link_saturated.go",
 	"link_saturated_divide.go":   "link_saturated.go",

@@ -72,6 +72,46 @@ func realtime() []Threshold {
 	}
 }
 
+// Thresholds of rule cpu-starved: see starvation.
+const (
+	StarvedShare  = 0.5
+	StarvedTasks  = 0.3
+	StarvedRatio  = 3.0
+	StarvedTakers = 0.5
+	StarvedIdle   = 0.10
+	StarvedHigh   = 0.8
+	StarvedLess   = 3.0
+	StarvedMost   = 0.5
+
+	StarvedUnknown = 0.1
+	StarvedHeld    = 0.05
+)
+
+func starvation() []Threshold {
+	return []Threshold{
+		edge("StarvedShare", StarvedShare, "share of the time that it could run", 0.48, 0.52,
+			"in which a process waits for a CPU: it takes twice as long as alone"),
+		edge("StarvedTasks", StarvedTasks, "tasks", 0.29, 0.31,
+			"of the process that wait at any moment; with less it hardly wants a CPU"),
+		edge("StarvedRatio", StarvedRatio, "times its weight", 2.9, 3.1,
+			"of those that use the CPUs: five steps of nice. With less, their number decides"),
+		edge("StarvedTakers", StarvedTakers, "share of its CPUs", 0.48, 0.52,
+			"that those of more weight use; otherwise others keep it waiting"),
+		edge("StarvedIdle", StarvedIdle, "share of its CPUs", 0.097, 0.104,
+			"with more idle, it waits for another reason, as a quota"),
+		edge("StarvedHigh", StarvedHigh, "share of the time that it could run", 0.78, 0.82,
+			"in which it waits: it takes five times as long as alone"),
+		edge("StarvedLess", StarvedLess, "times what it uses", 2.9, 3.1,
+			"that its weight entitles it to: something else holds it up, as a quota"),
+		edge("StarvedMost", StarvedMost, "share of all waits for a CPU", 0.48, 0.52,
+			"that are those of the starved processes: without them the CPUs would suffice"),
+		edge("StarvedUnknown", StarvedUnknown, "share of the CPUs", 0.097, 0.104,
+			"that programs use which may use further CPUs too: how much of it there is unknown"),
+		edge("StarvedHeld", StarvedHeld, "CPUs", 0.048, 0.052,
+			"that a process lacks of its part; with less the scheduler's steps explain it"),
+	}
+}
+
 // Thresholds of rule cpus-confined: see confinement.
 const (
 	ConfinedWait   = 0.5
