@@ -91,6 +91,7 @@ func acts() map[string]func(context.Context, *flag.FlagSet, []string, *tally) er
 		"queue":    actQueue,    // waits at a System V semaphore with worker processes
 		"pingpong": actPingPong, // hands a byte to and fro between two threads
 		"fault":    actFault,    // writes to memory that it releases after each pass, or keeps
+		"poll":     actPoll,     // waits for events, or polls for them
 		"purge":    actPurge,    // removes directories of which many names are cached that do not exist
 	}
 }

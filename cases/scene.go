@@ -122,6 +122,7 @@ func Catalogue() []Story {
 		linkStories(), hubStories(), peerStories(), packetStories(), tableStories(), purgeStories(),
 		functionStories(), cpuStories(), limitStories(), reachedStories(), stallStories(),
 		waitStories(), webStories(), turnStories(), crewStories(), queueStories(), faultStories(),
+		pollStories(),
 		pathStories(),
 		writebackStories(),
 		swapStories(), trackStories(), deviceStories(),

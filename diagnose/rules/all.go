@@ -62,6 +62,7 @@ func All() []diagnose.Rule {
 		switchStorm(),
 		pageFaults(),
 		tlbShootdowns(),
+		busyPolling(),
 		realtimeHog(),
 		cpuStarved(),
 		cpusConfined(),

@@ -117,8 +117,13 @@ func accuseStorm(l *diagnose.Look, storm []switcher) {
 	f.AddEvidence(pc, top.s, top.program.Query(pc), top.cpu, pc.Unit, fmt.Sprintf(
 		"it uses %s of a CPU, %s of that in the kernel", phrase.Percent(top.cpu),
 		phrase.Percent(top.kernel)))
-	f.AddCaveat(0.1, "A server with many small requests looks the same, when each request is "+
-		"waited for alone. Larger messages, or several at once, need fewer switches.")
+	if strings.Contains(top.sleeps, "nanosleep") {
+		f.AddCaveat(0, "Timers with a longer period, or one that serves several threads, need "+
+			"fewer wake-ups.")
+	} else {
+		f.AddCaveat(0.1, "A server with many small requests looks the same, when each request is "+
+			"waited for alone. Larger messages, or several at once, need fewer switches.")
+	}
 	f.Verify = fmt.Sprintf("pidstat -w -p %d 1 3; cat /proc/%d/wchan", top.program.PID(),
 		top.program.PID())
 	f.Cover("kernel-function", func(o *diagnose.Finding) bool {

@@ -24,7 +24,7 @@ func All() []Threshold {
 		losses(), tcp(), tcpStalls(), sendBuffers(), nagleDelays(), blackHoles(),
 		connects(), names(), refused(), httpServers(), peers(), limits(),
 		zombies(), stopped(), locks(), fileLocks(), semaphores(), pipes(), switches(),
-		faults(), shootdowns(), realtime(), starvation(),
+		faults(), shootdowns(), polling(), realtime(), starvation(),
 		confinement(), state(), doubts(), anybody(), crashes(), messages(),
 	} {
 		all = append(all, list...)
