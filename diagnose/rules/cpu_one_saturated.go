@@ -177,7 +177,7 @@ func (h hotThread) accuse(l *diagnose.Look, m facts.Machine, more int) {
 	use := t.Mean(h.values, s.Mask)
 	idle := m.Share(s.Mask, "idle", "iowait")
 	name := phrase.ProcessName(h.process, h.pid)
-	what := "One thread of " + name
+	what, verb := "One thread of "+name, "saturates"
 	if h.thread != "" && h.thread != h.process {
 		what = fmt.Sprintf("Thread %s of %s", phrase.ProcessName(h.thread, h.tid), name)
 	}
@@ -185,7 +185,8 @@ func (h hotThread) accuse(l *diagnose.Look, m facts.Machine, more int) {
 		what = name
 	}
 	if h.turns > 0 {
-		what = fmt.Sprintf("%d threads of %s run one at a time, and together one", h.turns, name)
+		what = fmt.Sprintf("%d threads of %s, which run one at a time,", h.turns, name)
+		verb = "saturate"
 	}
 	mode, like, sampled := "", "", false
 	if more > 0 {
@@ -204,7 +205,7 @@ func (h hotThread) accuse(l *diagnose.Look, m facts.Machine, more int) {
 	}
 	f := l.Found(phrase.Clean(h.process), severity, 0.9,
 		diagnose.Culprit{Kind: "process", Name: h.process, PID: h.pid},
-		fmt.Sprintf("%s saturates a CPU%s: %s of one CPU for %s%s, while %s of %d CPUs idle.", what,
+		fmt.Sprintf("%s %s a CPU%s: %s of one CPU for %s%s, while %s of %d CPUs idle.", what, verb,
 			like, phrase.Percent(min(use, 1)), s, mode, phrase.Digits(idle*m.CPUs), int(m.CPUs)))
 	query := t.QueryOf(nil, "pid", facts.PIDWord(h.pid))
 	if h.tid > 0 {
