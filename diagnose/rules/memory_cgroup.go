@@ -2,11 +2,14 @@ package rules
 
 import (
 	"fmt"
+	"slices"
 	"sort"
 
 	"culprit/diagnose"
 	"culprit/diagnose/facts"
+	"culprit/diagnose/kernelmessage"
 	"culprit/diagnose/phrase"
+	"culprit/diagnose/series"
 	"culprit/diagnose/threshold"
 )
 
@@ -15,7 +18,7 @@ type tightCgroup struct {
 	name                 string
 	current, limit, high *diagnose.Row
 	hits, throttles      *diagnose.Row // events max and high
-	kills                *diagnose.Row
+	kills                cgroupKills
 	s                    diagnose.Period
 	killed               bool // the kernel killed processes for its limit
 	full                 bool // allocations keep reaching its limit, memory.max
@@ -59,7 +62,7 @@ func tightCgroupOf(l *diagnose.Look, name string) (tightCgroup, bool) {
 	level := func(kind string) *diagnose.Row { return m.One("cgroup", name, "kind", kind) }
 	g := tightCgroup{name: name, current: level("current"), limit: level("limit"),
 		high: level("high"),
-		hits: event("max"), throttles: event("high"), kills: event("oom_kill")}
+		hits: event("max"), throttles: event("high"), kills: cgroupKillsOf(l, name)}
 	var lasts bool
 	g.s, lasts = diagnose.Lasting(m, diagnose.HasValue(g.current), func(c int) bool {
 		return g.current.At(c) >= threshold.CgroupFull*g.limit.At(c) &&
@@ -71,7 +74,8 @@ func tightCgroupOf(l *diagnose.Look, name string) (tightCgroup, bool) {
 	}); ok && !g.full {
 		g.s, g.slowed = slow, true
 	}
-	g.killed = g.kills.Part(nil) > 0 && g.limit.Mean(nil) > 0 && g.reachedItsLimit(event("oom"))
+	g.killed = g.kills.rate > 0 && g.limit.Mean(nil) > 0 &&
+		g.kills.areFor(l, g.hits, event("oom"))
 	if g.killed && !g.full && !g.slowed {
 		g.s = diagnose.WholePeriod(m)
 	}
@@ -89,24 +93,11 @@ func tightCgroupOf(l *diagnose.Look, name string) (tightCgroup, bool) {
 	return g, g.killed || (g.full || g.slowed) && harmed
 }
 
-// reachedItsLimit reports whether kills in the group are for its own limit. The kernel also counts
-// kills for the whole machine, or for the limit of a group above.
-func (g *tightCgroup) reachedItsLimit(ooms *diagnose.Row) bool {
-	if g.hits == nil && ooms == nil {
-		return true // not counted
-	}
-	return g.hits.Part(nil) > 0 || ooms.Part(nil) > 0
-}
-
 // does describes the effect of the limit, as the middle of a claim.
 func (g *tightCgroup) does(events *diagnose.Table) string {
 	switch {
 	case g.killed:
-		if n := g.kills.Part(nil) * diagnose.WholePeriod(events).Known; n >= 0.5 {
-			return fmt.Sprintf("the kernel killed %s in it",
-				phrase.Plural(int(n+0.5), "process", "processes"))
-		}
-		return "the kernel killed processes in it"
+		return g.kills.text(diagnose.WholePeriod(events).Known)
 	case g.slowed:
 		return fmt.Sprintf("%s allocations per second exceed memory.high for %s, so its tasks "+
 			"must reclaim memory and sleep", phrase.Count(g.throttles.Mean(g.s.Mask)), g.s)
@@ -184,8 +175,7 @@ func (g *tightCgroup) proofs(l *diagnose.Look, f *diagnose.Finding) {
 			fmt.Sprintf("the limit was hit %s times per second", phrase.Count(v)))
 	}
 	if g.killed {
-		f.AddEvidence(events, g.s, g.kills.Query(), g.kills.Part(nil), events.Unit,
-			"processes in it were killed to free memory")
+		g.kills.proofs(l, f, g.s)
 	}
 	if g.stalled == g.stalled {
 		f.AddEvidence(g.stall.Table, g.s, g.stall.Query(), g.stalled, g.stall.Table.Unit,
@@ -199,3 +189,131 @@ func (g *tightCgroup) proofs(l *diagnose.Look, f *diagnose.Finding) {
 				phrase.BytesRate(g.refaults)))
 	}
 }
+
+// cgroupKills are the processes that the kernel killed in a control group and in those below it.
+// Version 2 counts a kill in the group of the process and in all groups above. Version 1 counts it
+// only in the group of the process, while the failed allocation counts in the group with the limit.
+type cgroupKills struct {
+	own *diagnose.Row // nil: none is counted for the group
+	// groups below without a limit that was reached, most kills first
+	below []*diagnose.Row
+	rate  float64 // kills per second
+}
+
+func cgroupKillsOf(l *diagnose.Look, name string) cgroupKills {
+	events := l.Table(facts.CgroupEvents)
+	k := cgroupKills{own: events.One("cgroup", name, "event", "oom_kill")}
+	below := 0.0
+	for _, r := range events.Where("event", "oom_kill") {
+		group := r.Word("cgroup")
+		if group != name && facts.Below(group, name) && r.Part(nil) > 0 &&
+			!limitedBetween(l, group, name) {
+			k.below = append(k.below, r)
+		}
+	}
+	// In version 2 a group counts the kills of those below it.
+	k.below = slices.DeleteFunc(k.below, func(r *diagnose.Row) bool {
+		return slices.ContainsFunc(k.below, func(o *diagnose.Row) bool {
+			return o != r && facts.Below(o.Word("cgroup"), r.Word("cgroup")) &&
+				o.Part(nil) >= r.Part(nil)
+		})
+	})
+	slices.SortStableFunc(k.below, func(a, b *diagnose.Row) int {
+		return int(1e6 * (b.Part(nil) - a.Part(nil)))
+	})
+	for _, r := range k.below {
+		below += r.Part(nil)
+	}
+	k.rate = max(series.Or(k.own.Part(nil), 0), below)
+	return k
+}
+
+// limitedBetween reports whether a group, or one between it and the group above, reached a limit of
+// its own.
+func limitedBetween(l *diagnose.Look, group, above string) bool {
+	for _, r := range l.Table(facts.CgroupMemory).Where("kind", "limit") {
+		between := r.Word("cgroup")
+		if between == above || !facts.Below(between, above) || !facts.Below(group, between) {
+			continue
+		}
+		for _, event := range []string{"max", "oom"} {
+			if l.Table(facts.CgroupEvents).One("cgroup", between, "event", event).Part(nil) > 0 {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// areFor reports whether the kills are for the limit of the group, with its events max and oom. The
+// kernel also counts kills for the whole machine, or for the limit of a group above.
+func (k *cgroupKills) areFor(l *diagnose.Look, hits, ooms *diagnose.Row) bool {
+	if hits.Part(nil) > 0 || ooms.Part(nil) > 0 {
+		return k.own.Part(nil) > 0 || !machineKilled(l)
+	}
+	events := l.Table(facts.CgroupEvents)
+	return k.own.Part(nil) > 0 && len(events.Where("event", "max")) == 0 &&
+		len(events.Where("event", "oom")) == 0 // not counted
+}
+
+// machineKilled reports whether the kernel's log has a kill for the whole machine, and none for the
+// limit of a group.
+func machineKilled(l *diagnose.Look) bool {
+	_, machine := killedPrograms(l, "killed")
+	_, group := killedPrograms(l, "killed in its group")
+	return machine > 0 && group == 0
+}
+
+// killedPrograms returns the programs of messages in the kernel's log of an event, in the order of
+// the log's table, and the number of these messages per second.
+func killedPrograms(l *diagnose.Look, event string) (names []string, rate float64) {
+	all := kernelmessage.Messages()
+	for _, r := range l.Table(facts.KernelMessages).Rows {
+		m, name, _ := kernelmessage.Find(all, r.Word("text"))
+		if v := r.Part(nil); m != nil && m.Event == event && v > 0 {
+			rate += v
+			if name = phrase.Clean(name); !slices.Contains(names, name) {
+				names = append(names, name)
+			}
+		}
+	}
+	return names, rate
+}
+
+// text returns the middle of a claim. seconds is the length of the range.
+func (k *cgroupKills) text(seconds float64) string {
+	killed, where := "processes", "it"
+	if n := k.rate * seconds; n >= 0.5 {
+		killed = phrase.Plural(int(n+0.5), "process", "processes")
+	}
+	if len(k.below) > 0 {
+		where = facts.CgroupName(k.below[0].Word("cgroup"))
+	}
+	if n := len(k.below) - 1; n > 0 {
+		where += " and " + phrase.Plural(n, "other group", "other groups") + " below it"
+	}
+	return "the kernel killed " + killed + " in " + where
+}
+
+// proofs adds the kills, and the programs of the kernel's messages about them.
+func (k *cgroupKills) proofs(l *diagnose.Look, f *diagnose.Finding, s diagnose.Period) {
+	events := l.Table(facts.CgroupEvents)
+	if v := k.own.Part(nil); v > 0 {
+		f.AddEvidence(events, s, k.own.Query(), v, events.Unit,
+			"processes in it were killed to free memory")
+	}
+	for _, r := range k.below[:min(len(k.below), mostGroupsBelow)] {
+		f.AddEvidence(events, s, r.Query(), r.Part(nil), events.Unit,
+			fmt.Sprintf("processes in %s, which is below it, were killed to free memory",
+				facts.CgroupName(r.Word("cgroup"))))
+	}
+	if names, rate := killedPrograms(l, "killed in its group"); rate > 0 {
+		messages := l.Table(facts.KernelMessages)
+		f.AddEvidence(messages, s, facts.KernelMessages, rate, messages.Unit,
+			"killed for the limit of a group, by the kernel's log: "+
+				phrase.List(names[:min(len(names), mostGroupsBelow)]))
+	}
+}
+
+// mostGroupsBelow is the number of groups, and of programs, that evidence names.
+const mostGroupsBelow = 3

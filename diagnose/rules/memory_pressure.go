@@ -22,7 +22,8 @@ func memoryPressure() diagnose.Rule {
 		Uses: []string{facts.MemoryStalls, facts.MemoryRefault, facts.MemoryFaults, facts.MemoryOOM,
 			facts.MemorySwap, facts.Pressure, facts.ProcessRSS, facts.ProcessFaults,
 			facts.ProcessInfo,
-			facts.CgroupMemory, facts.CgroupEvents, facts.CgroupPressure, facts.DiskBytes},
+			facts.CgroupMemory, facts.CgroupEvents, facts.CgroupPressure, facts.DiskBytes,
+			facts.KernelMessages},
 		Check: func(l *diagnose.Look) {
 			machineMemory(l, cgroupsMemory(l))
 		},
