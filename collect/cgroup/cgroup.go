@@ -373,9 +373,13 @@ func (r *cgroupReading) keepUnchanged(n *cgroupNode, f *cgroupFile) {
 	switch {
 	case f.pulse:
 		n.name.pulse = r.round
-	case f.bit == gotIO:
+	case f.bit&gotIO != 0:
 		for k := range n.devices {
 			n.devices[k].round = r.round
+		}
+	case f.bit == gotServed:
+		for k := range n.served {
+			n.served[k].round = r.round
 		}
 	}
 }

@@ -95,11 +95,14 @@ func TestCgroupsVersion1(t *testing.T) {
 				"10\n254:0 Total 4106\nTotal 4106\n",
 			"cg/blkio/a/blkio.throttle.read_bps_device":  "254:0 1000\n8:0 3000\n",
 			"cg/blkio/a/blkio.throttle.write_bps_device": "254:0 7000\n",
-			"cg/pids/pids.current":                       "7\n",
-			"cg/pids/pids.max":                           "max\n",
-			"cg/pids/a/pids.max":                         "64\n",
-			"cg/pids/a/pids.events":                      "max 3\n",
-			"cg/pids/a/pids.current":                     "61\n",
+
+			"cg/blkio/a/blkio.throttle.write_iops_device":     "254:0 50\n",
+			"cg/blkio/a/blkio.throttle.io_serviced_recursive": "254:0 Read 8\n254:0 Write 3\n",
+			"cg/pids/pids.current":                            "7\n",
+			"cg/pids/pids.max":                                "max\n",
+			"cg/pids/a/pids.max":                              "64\n",
+			"cg/pids/a/pids.events":                           "max 3\n",
+			"cg/pids/a/pids.current":                          "61\n",
 		},
 	)
 	levels := withTops(
@@ -118,7 +121,10 @@ func TestCgroupsVersion1(t *testing.T) {
 			"cgroup.io.limit|/a|254:0|read":  8000,
 			"cgroup.io.limit|/a|8:0|read":    24000,
 			"cgroup.io.limit|/a|254:0|write": 56000,
-			"cgroup.pids.limit|/a":           64,
+
+			"cgroup.io.operations.limit|/a|254:0|write": 50,
+
+			"cgroup.pids.limit|/a": 64,
 		},
 	)
 	collecttest.Expect(t, m.Read(true), "", levels)
@@ -128,16 +134,17 @@ func TestCgroupsVersion1(t *testing.T) {
 			at + "cpuacct.usage": "3010000000\n",
 			at + "cpu.stat": "nr_periods 20\nnr_throttled 4\nthrottled_time " +
 				"100500\n",
-			"cg/memory/a/memory.failcnt":     "5\n",
-			"cg/pids/a/pids.events":          "max 14\n",
-			"cg/memory/a/memory.oom_control": "oom_kill_disable 0\nunder_oom 0\noom_kill 2\n",
+			"cg/memory/a/memory.failcnt":                      "5\n",
+			"cg/blkio/a/blkio.throttle.io_serviced_recursive": "254:0 Read 8\n254:0 Write 52\n",
+			"cg/pids/a/pids.events":                           "max 14\n",
+			"cg/memory/a/memory.oom_control":                  "oom_kill_disable 0\nunder_oom 0\noom_kill 2\n",
 			"cg/blkio/a/blkio.throttle.io_service_bytes_recursive": "254:0 Read 5096\n254:0 " +
 				"Write " +
 				"10\n254:0 Total 4106\n8:0 Read 7\n8:0 Write 0\nTotal 4106\n",
 		},
 	)
 	for k, v := range map[string]float64{"cgroup.cpu|/a|usr": 0.75 * 1.01e9, "cgroup.cpu|/a|sys": 0.25 * 1.01e9, "cgroup.periods|/a|total": 10, "cgroup.periods|/a|throttled": 3,
-		"cgroup.throttled|/a": 1e5, "cgroup.memory.events|/a|max": 4, "cgroup.pids.refusals|/a": 11, "cgroup.memory.events|/a|oom_kill": 2, "cgroup.io|/a|254:0|read": 1000, "cgroup.io|/a|8:0|read": 7} {
+		"cgroup.throttled|/a": 1e5, "cgroup.memory.events|/a|max": 4, "cgroup.pids.refusals|/a": 11, "cgroup.memory.events|/a|oom_kill": 2, "cgroup.io.operations|/a|254:0|write": 49, "cgroup.io|/a|254:0|read": 1000, "cgroup.io|/a|8:0|read": 7} {
 		levels[k] = v
 	}
 	collecttest.Expect(t, again(m), "", levels)
@@ -182,12 +189,13 @@ func TestCgroupsVersion2(t *testing.T) {
 	levels := withTops(
 		map[string]float64{
 			"cgroup.io.limit|/b|8:16|read": 16000, "cgroup.io.limit|/b|8:32|write": 240,
-			"cgroup.quota|/b":          0.5,
-			"cgroup.memory|/b|current": 4096,
-			"cgroup.memory|/b|high":    8192,
-			"cgroup.memory|/b|anon":    1,
-			"cgroup.memory|/b|file":    2,
-			"cgroup.memory|/b|kernel":  3,
+			"cgroup.io.operations.limit|/b|8:16|write": 120,
+			"cgroup.quota|/b":                          0.5,
+			"cgroup.memory|/b|current":                 4096,
+			"cgroup.memory|/b|high":                    8192,
+			"cgroup.memory|/b|anon":                    1,
+			"cgroup.memory|/b|file":                    2,
+			"cgroup.memory|/b|kernel":                  3,
 		},
 	)
 	collecttest.Expect(t, m.Read(true), "", levels)

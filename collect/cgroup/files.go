@@ -53,8 +53,11 @@ const (
 	gotKills
 	gotIO
 	gotPids
+	gotServed
 	gotReadLimit
 	gotWriteLimit
+	gotReadOpsLimit
+	gotWriteOpsLimit
 	gotPidsLimit
 	gotPidsRefused
 	gotPressureCPU
@@ -216,6 +219,13 @@ func allCgroupFiles() []cgroupFile {
 			nil,
 			levelReader(clPids),
 		},
+		{"blkio.throttle.io_serviced_recursive", false, "blkio", stats("cgroup.io.operations"),
+			gotServed, whenParent, false, keys(ckServed, ckServed+1, ckServed+2),
+			(*cgroupReading).putServed1},
+		{"blkio.throttle.read_iops_device", false, "blkio", stats("cgroup.io.operations.limit"),
+			gotReadOpsLimit, whenTurn, false, keys(ckIOLimit), ioLimitReader(2)},
+		{"blkio.throttle.write_iops_device", false, "blkio", stats("cgroup.io.operations.limit"),
+			gotWriteOpsLimit, whenTurn, false, keys(ckIOLimit), ioLimitReader(3)},
 		{"blkio.throttle.read_bps_device", false, "blkio", stats("cgroup.io.limit"),
 			gotReadLimit, whenTurn, false, keys(ckIOLimit), ioLimitReader(0)},
 		{"blkio.throttle.write_bps_device", false, "blkio", stats("cgroup.io.limit"),
@@ -289,8 +299,8 @@ func allCgroupFiles() []cgroupFile {
 			"io.stat",
 			true,
 			"",
-			stats("cgroup.io"),
-			gotIO,
+			stats("cgroup.io", "cgroup.io.operations"),
+			gotIO | gotServed,
 			whenParent,
 			false,
 			nil,
@@ -307,8 +317,9 @@ func allCgroupFiles() []cgroupFile {
 			nil,
 			levelReader(clPids),
 		},
-		{"io.max", true, "", stats("cgroup.io.limit"),
-			gotReadLimit | gotWriteLimit, whenTurn, false, keys(ckIOLimit),
+		{"io.max", true, "", stats("cgroup.io.limit", "cgroup.io.operations.limit"),
+			gotReadLimit | gotWriteLimit | gotReadOpsLimit | gotWriteOpsLimit, whenTurn, false,
+			keys(ckIOLimit),
 			(*cgroupReading).putIOMax},
 		{"pids.max", true, "", stats("cgroup.pids.limit"),
 			gotPidsLimit, whenTurn, false, keys(ckPidsLimit), (*cgroupReading).putPidsLimit},

@@ -19,11 +19,11 @@ func parseDeviceNumber(w []byte) (uint64, bool) {
 
 // parseIOLine2 parses a line of io.stat: "254:0 rbytes=90430464 wbytes=299008000 rios=8950
 // wios=1252 dbytes=50331648 dios=3021". A device without I/O may have only its number.
-func parseIOLine2(line []byte) (text []byte, device uint64, bytes [3]uint64, has ioKeys, ok bool) {
+func parseIOLine2(line []byte) (text []byte, device uint64, counts ioCounts, has ioKeys, ok bool) {
 	c := proc.Scan(line)
 	text = c.Word()
 	if device, ok = parseDeviceNumber(text); !ok {
-		return nil, 0, bytes, has, false
+		return nil, 0, counts, has, false
 	}
 	for w := c.Word(); w != nil; w = c.Word() {
 		key, value := procfs.CutAt(w, '=')
@@ -35,28 +35,43 @@ func parseIOLine2(line []byte) (text []byte, device uint64, bytes [3]uint64, has
 			to = 1
 		case "dbytes":
 			to = 2
+		case "rios":
+			to = 3
+		case "wios":
+			to = 4
+		case "dios":
+			to = 5
 		}
 		if to >= 0 {
 			v, err := proc.ParseUint(value)
 			if err != nil {
-				return nil, 0, bytes, has, false
+				return nil, 0, counts, has, false
 			}
-			bytes[to], has[to] = v, true
+			counts[to], has[to] = v, true
 		}
 	}
-	return text, device, bytes, has, true
+	return text, device, counts, has, true
 }
 
-// ioKeys is which of reads, writes and discards a line or a group of lines has.
-type ioKeys [3]bool
+// ioCounts are the bytes read, written and discarded, and the operations of each.
+type ioCounts [6]uint64
 
-// sawIO records which kinds of I/O a group counts. A device without I/O may have only its number.
-func (r *cgroupReading) sawIO(has ioKeys) {
+// ioKeys is which of ioCounts a line or a group of lines has.
+type ioKeys [6]bool
+
+// sawIO records which kinds of I/O a group counts: a file has bytes, operations or both. A device
+// without I/O may have only its number.
+func (r *cgroupReading) sawIO(has ioKeys, bytes, operations bool) {
 	if has == (ioKeys{}) {
 		return
 	}
 	for i, there := range has {
-		r.keyedBy(ckRead+cgroupKey(i), there)
+		if i < 3 && bytes {
+			r.keyedBy(ckRead+cgroupKey(i), there)
+		}
+		if i >= 3 && operations {
+			r.keyedBy(ckServed+cgroupKey(i-3), there)
+		}
 	}
 }
 
@@ -68,12 +83,12 @@ func (r *cgroupReading) putIO2(
 	for len(b) > 0 {
 		var line []byte
 		line, b = procfs.CutLine(b)
-		text, device, bytes, has, ok := parseIOLine2(line)
+		text, device, counts, has, ok := parseIOLine2(line)
 		if !ok {
 			continue
 		}
-		r.sawIO(has)
-		changed = r.putDevice(out, n, known, text, device, bytes) || changed
+		r.sawIO(has, true, true)
+		changed = r.putDevice(out, n, &n.devices, known, text, device, counts) || changed
 	}
 	return true, changed || !known
 }
@@ -83,11 +98,25 @@ func (r *cgroupReading) putIO2(
 func (r *cgroupReading) putIO1(
 	out *collect.Out, n *cgroupNode, file int, b []byte,
 ) (had, changed bool) {
+	return r.putLines1(out, n, &n.devices, 0, file, b)
+}
+
+// putServed1 parses blkio.throttle.io_serviced_recursive, which has the same lines.
+func (r *cgroupReading) putServed1(
+	out *collect.Out, n *cgroupNode, file int, b []byte,
+) (had, changed bool) {
+	return r.putLines1(out, n, &n.served, 3, file, b)
+}
+
+// putLines1 puts the lines of a file. at is the place of its reads in ioCounts.
+func (r *cgroupReading) putLines1(
+	out *collect.Out, n *cgroupNode, list *[]cgroupDevice, at, file int, b []byte,
+) (had, changed bool) {
 	known := n.states[file].round == r.round-1 && r.round > 1
 	r.ioThere = true
 	var text []byte
 	var device uint64
-	var bytes [3]uint64
+	var counts ioCounts
 	var has ioKeys
 	for len(b) > 0 {
 		var line []byte
@@ -99,9 +128,9 @@ func (r *cgroupReading) putIO1(
 			continue
 		}
 		if text != nil && d != device {
-			r.sawIO(has)
-			changed = r.putDevice(out, n, known, text, device, bytes) || changed
-			bytes, has = [3]uint64{}, ioKeys{}
+			r.sawIO(has, at == 0, at == 3)
+			changed = r.putDevice(out, n, list, known, text, device, counts) || changed
+			counts, has = ioCounts{}, ioKeys{}
 		}
 		text, device = w, d
 		what := c.Word()
@@ -111,16 +140,16 @@ func (r *cgroupReading) putIO1(
 		}
 		switch string(what) {
 		case "Read":
-			bytes[0], has[0] = v, true
+			counts[at], has[at] = v, true
 		case "Write":
-			bytes[1], has[1] = v, true
+			counts[at+1], has[at+1] = v, true
 		case "Discard":
-			bytes[2], has[2] = v, true
+			counts[at+2], has[at+2] = v, true
 		}
 	}
 	if text != nil {
-		r.sawIO(has)
-		changed = r.putDevice(out, n, known, text, device, bytes) || changed
+		r.sawIO(has, at == 0, at == 3)
+		changed = r.putDevice(out, n, list, known, text, device, counts) || changed
 	}
 	return true, changed || !known
 }
@@ -128,32 +157,37 @@ func (r *cgroupReading) putIO1(
 // putDevice puts the I/O of a group at one device and reports whether there was any. A device that
 // the group had not used before starts at zero if the previous reading has its I/O.
 func (r *cgroupReading) putDevice(
-	out *collect.Out, n *cgroupNode, known bool, text []byte, number uint64, bytes [3]uint64,
+	out *collect.Out, n *cgroupNode, list *[]cgroupDevice, known bool, text []byte,
+	number uint64, counts ioCounts,
 ) bool {
-	at := slices.IndexFunc(n.devices, func(d cgroupDevice) bool { return d.number == number })
+	at := slices.IndexFunc(*list, func(d cgroupDevice) bool { return d.number == number })
 	ok := out.First && out.SinceBoot
 	if at < 0 {
-		at = len(n.devices)
-		n.devices = append(n.devices, cgroupDevice{number: number})
+		at = len(*list)
+		*list = append(*list, cgroupDevice{number: number})
 		ok = ok || !out.First && (known || n.born == r.round)
 	} else {
-		ok = ok || !out.First && n.devices[at].round == r.round-1
+		ok = ok || !out.First && (*list)[at].round == r.round-1
 	}
-	d := &n.devices[at]
+	d := &(*list)[at]
 	d.round = r.round
-	changed := d.last != bytes
+	changed := d.last != counts
 	if ok && changed {
-		t, name := out.Table("cgroup.io"), out.Label(r.deviceName(text, number))
-		for i, direction := range [3]int{cgRead, cgWrite, cgDiscard} {
-			v := float64(bytes[i] - d.last[i])
-			if bytes[i] < d.last[i] {
+		name := out.Label(r.deviceName(text, number))
+		for i := range counts {
+			t := out.Table([2]measure.StatID{"cgroup.io", "cgroup.io.operations"}[i/3])
+			if t == nil {
+				continue
+			}
+			v := float64(counts[i] - d.last[i])
+			if counts[i] < d.last[i] {
 				v = measure.NaN
 				out.MarkReset()
 			}
-			putSome(t, v, n.name.label, name, r.word(direction))
+			putSome(t, v, n.name.label, name, r.word([3]int{cgRead, cgWrite, cgDiscard}[i%3]))
 		}
 	}
-	d.last = bytes
+	d.last = counts
 	return changed
 }
 
@@ -195,7 +229,9 @@ func (r *cgroupReading) putIOMax(
 	_ *collect.Out, n *cgroupNode, _ int, b []byte,
 ) (had, changed bool) {
 	r.keyedBy(ckIOLimit, true)
-	n.ioLimits[0], n.ioLimits[1] = n.ioLimits[0][:0], n.ioLimits[1][:0]
+	for i := range n.ioLimits {
+		n.ioLimits[i] = n.ioLimits[i][:0]
+	}
 	for len(b) > 0 {
 		var line []byte
 		line, b = procfs.CutLine(b)
@@ -214,6 +250,10 @@ func (r *cgroupReading) putIOMax(
 				n.addIOLimit(0, text, number, rate)
 			case string(key) == "wbps":
 				n.addIOLimit(1, text, number, rate)
+			case string(key) == "riops":
+				n.addIOLimit(2, text, number, rate)
+			case string(key) == "wiops":
+				n.addIOLimit(3, text, number, rate)
 			}
 		}
 	}
@@ -222,14 +262,17 @@ func (r *cgroupReading) putIOMax(
 
 // putIOLimits puts the limits of the files in got and of those that are unchanged.
 func (r *cgroupReading) putIOLimits(out *collect.Out, n *cgroupNode, got uint32) {
-	t := out.Table("cgroup.io.limit")
-	for i, bit := range [2]uint32{gotReadLimit, gotWriteLimit} {
+	for i, bit := range [4]uint32{gotReadLimit, gotWriteLimit, gotReadOpsLimit, gotWriteOpsLimit} {
+		t, factor := out.Table("cgroup.io.limit"), 8.0
+		if i >= 2 {
+			t, factor = out.Table("cgroup.io.operations.limit"), 1
+		}
 		if t == nil || got&bit == 0 {
 			continue
 		}
 		for _, l := range n.ioLimits[i] {
-			t.Put(8*l.rate, n.name.label, out.Label(r.deviceName([]byte(l.text), l.number)),
-				r.word([2]int{cgRead, cgWrite}[i]))
+			t.Put(factor*l.rate, n.name.label, out.Label(r.deviceName([]byte(l.text), l.number)),
+				r.word([2]int{cgRead, cgWrite}[i%2]))
 		}
 	}
 }

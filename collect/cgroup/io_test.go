@@ -28,18 +28,18 @@ func TestDeviceNumber(t *testing.T) {
 func TestIOLine2(t *testing.T) {
 	tests := []struct {
 		line  string
-		bytes [3]uint64
+		bytes ioCounts
 		has   ioKeys
 		ok    bool
 	}{
-		{"254:0 rbytes=7 wbytes=11 rios=1 wios=2 dbytes=13 dios=3", [3]uint64{7, 11, 13},
-			ioKeys{true, true, true}, true},
-		{"254:0 dbytes=13 rbytes=7", [3]uint64{7, 0, 13}, ioKeys{true, false, true}, true},
-		{"254:0", [3]uint64{}, ioKeys{}, true},
-		{"254:0 cost.usage=5 rios=x", [3]uint64{}, ioKeys{}, true},
-		{"254:0 rbytes=x", [3]uint64{}, ioKeys{}, false},
-		{"254:0 rbytes=7 wbytes=", [3]uint64{}, ioKeys{}, false},
-		{"Total 7", [3]uint64{}, ioKeys{}, false},
+		{"254:0 rbytes=7 wbytes=11 rios=1 wios=2 dbytes=13 dios=3", ioCounts{7, 11, 13, 1, 2, 3},
+			ioKeys{true, true, true, true, true, true}, true},
+		{"254:0 dbytes=13 rbytes=7", ioCounts{7, 0, 13}, ioKeys{true, false, true}, true},
+		{"254:0", ioCounts{}, ioKeys{}, true},
+		{"254:0 cost.usage=5 cost.wait=x", ioCounts{}, ioKeys{}, true},
+		{"254:0 rbytes=x", ioCounts{}, ioKeys{}, false},
+		{"254:0 rbytes=7 wbytes=", ioCounts{}, ioKeys{}, false},
+		{"Total 7", ioCounts{}, ioKeys{}, false},
 	}
 	for _, tt := range tests {
 		text, device, bytes, has, ok := parseIOLine2([]byte(tt.line))
@@ -112,7 +112,7 @@ func TestGroupIO(t *testing.T) {
 					want["cgroup.io|/g|"+row] = v
 				}
 				t.Run(fmt.Sprint("reading ", n+2), func(t *testing.T) {
-					collecttest.Expect(t, again(m), "cgroup.io", want)
+					collecttest.Expect(t, again(m), "cgroup.io|", want)
 				})
 			}
 		})

@@ -32,7 +32,8 @@ const (
 	ckPidsRefused = ckQuota + 2
 	ckIOLimit     = ckQuota + 3
 	ckWeight      = ckQuota + 4
-	cgroupKeys    = ckQuota + 5
+	ckServed      = ckQuota + 5 // and the next ones: reads, writes, discards
+	cgroupKeys    = ckQuota + 8
 )
 
 // cgroupKeyNames returns the statistic of each key and its name in notes.
@@ -58,6 +59,9 @@ func cgroupKeyNames() [cgroupKeys]struct {
 		ckQuota:            {"cgroup.quota", "the quota"},
 		ckPidsLimit:        {"cgroup.pids.limit", "the limit"},
 		ckIOLimit:          {"cgroup.io.limit", "the limit"},
+		ckServed:           {"cgroup.io.operations", "reads"},
+		ckServed + 1:       {"cgroup.io.operations", "writes"},
+		ckServed + 2:       {"cgroup.io.operations", "discards"},
 		ckWeight:           {"cgroup.weight", "the weight"},
 		ckPidsRefused:      {"cgroup.pids.refusals", "refused processes"},
 	}
@@ -132,17 +136,19 @@ func (r *cgroupReading) noteMissingKeys(out *collect.Out) {
 		case r.sawV2 && k == int(ckIOLimit): // or the controller io is off
 			counted[name.stat] = true
 		// no device was used: which keys there are is unknown
-		case name.stat == "cgroup.io" && r.ioThere:
+		case (name.stat == "cgroup.io" || name.stat == "cgroup.io.operations") && r.ioThere:
 			counted[name.stat] = true
 		}
 	}
+	counted["cgroup.io.operations.limit"] = counted["cgroup.io.limit"] // the same files
 	for _, t := range out.Tables() {
 		id := t.Batch().Stat
 		what := strings.Join(lacks[id], ", ")
 		switch {
 		case id == "cgroup.top":
 		case !t.Stat().Sparse && id != "cgroup.quota" && id != "cgroup.pids.limit" &&
-			id != "cgroup.io.limit" && id != "cgroup.weight":
+			id != "cgroup.io.limit" && id != "cgroup.io.operations.limit" &&
+			id != "cgroup.weight":
 			if len(t.Batch().Values) == 0 {
 				t.Unmeasured(noFile(id))
 			}

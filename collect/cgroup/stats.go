@@ -104,6 +104,24 @@ func (Cgroups) Stats() []measure.Stat {
 				"(io.max rbps and wbps, blkio.throttle.read_bps_device)",
 			Fields: fields("cgroup", "device", "direction"),
 		},
+		{
+			ID:     "cgroup.io.operations",
+			Kind:   measure.Delta,
+			Unit:   measure.Operations,
+			Sparse: true,
+			Help: "operations of a group's block I/O (io.stat rios and wios, " +
+				"blkio.throttle.io_serviced); in version 1 without writes of cached data",
+			Fields: fields("cgroup", "device", "direction"),
+		},
+		{
+			ID:   "cgroup.io.operations.limit",
+			Kind: measure.Level,
+			Unit: measure.Count,
+			Fold: measure.Max,
+			Help: "most operations per second of a group at a device; no row if it has no " +
+				"limit (io.max riops and wiops, blkio.throttle.read_iops_device)",
+			Fields: fields("cgroup", "device", "direction"),
+		},
 		{ID: "cgroup.pids", Kind: measure.Level, Unit: measure.Count, Help: "processes and " +
 			"threads in a group (pids.current)", Fields: fields("cgroup")},
 		{

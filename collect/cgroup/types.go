@@ -67,11 +67,12 @@ type cgroupNumbers struct {
 	// version 1: least limit of the group and all above it, visible or not; NaN: none
 	outer   float64
 	devices []cgroupDevice
-	// limits of reads and writes by device, as last read
-	ioLimits [2][]ioLimit
+	served  []cgroupDevice // version 1: operations, which are in a file of their own
+	// limits of reads and writes by device, in bytes, then in operations, as last read
+	ioLimits [4][]ioLimit
 }
 
-// ioLimit is the greatest rate at a device, in bytes per second.
+// ioLimit is the greatest rate at a device, in bytes or operations per second.
 type ioLimit struct {
 	number uint64
 	text   string // "254:0"
@@ -84,11 +85,12 @@ type cgroupState struct {
 	last  [5]uint64
 }
 
-// cgroupDevice is a group's I/O at a device that it has used: bytes read, written, discarded.
+// cgroupDevice is a group's I/O at a device that it has used: bytes read, written, discarded,
+// then the operations of each.
 type cgroupDevice struct {
 	number uint64
 	round  int
-	last   [3]uint64
+	last   ioCounts
 }
 
 // cgroupName is a path that groups of several hierarchies may share.

@@ -117,6 +117,8 @@ const (
 	CgroupEvents        = `cgroup.memory.events by cgroup,event`
 	CgroupPressure      = `cgroup.pressure.time by cgroup,resource,scope`
 	CgroupIOLimit       = `cgroup.io.limit by cgroup,device,direction`
+	CgroupOps           = `cgroup.io.operations by cgroup,device,direction`
+	CgroupOpsLimit      = `cgroup.io.operations.limit by cgroup,device,direction`
 	CgroupIO            = `cgroup.io by cgroup,device,direction`
 
 	CacheEntries = `cache.entries by netns,cache`

@@ -65,7 +65,7 @@ func (u *use) accuse(l *diagnose.Look) {
 		return ok && (calls.Explained(failed) || len(failed) == 0 && k.id == "pids" &&
 			calls.Failure.Error == "EAGAIN" && calls.Rate <= 2*u.refused)
 	})
-	if k.id == "io" {
+	if k.id == "io" || k.id == "io-operations" {
 		f.Cover("io-stalled", func(o *diagnose.Finding) bool {
 			return o.Culprit.Kind == "host" ||
 				o.Culprit.Kind == "cgroup" && facts.Below(o.Culprit.Name, culprit.Name)

@@ -115,6 +115,22 @@ func cgroupIO() Kind {
 	}
 }
 
+// cgroupOperations returns the limit of a cgroup's operations per second at a disk. In version 1
+// writes of cached data count for no group, so only reads and direct or synchronous writes do.
+func cgroupOperations() Kind {
+	k := cgroupIO()
+	k.id, k.limit = "io-operations", nil
+	k.used, k.sizes = Source{query: facts.CgroupOps}, []Source{{query: facts.CgroupOpsLimit}}
+	k.words.things = "of operations"
+	k.words.amount = func(v float64) string { return phrase.Count(v) + "/s" }
+	k.verify = func(r *diagnose.Row) string {
+		return fmt.Sprintf("cd /sys/fs/cgroup && cat .%[1]s/io.max .%[1]s/io.pressure "+
+			"./blkio%[1]s/blkio.throttle.*_iops_device 2>/dev/null",
+			phrase.Shell(r.Word("cgroup")))
+	}
+	return k
+}
+
 // ioStall returns the share of the time in which tasks of a cgroup wait for I/O; of the machine
 // when that of the cgroup is unknown, as in version 1.
 func ioStall(l *diagnose.Look, u *use) (float64, *diagnose.Row) {

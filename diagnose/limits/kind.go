@@ -106,5 +106,5 @@ func (k Kind) rowOf(l *diagnose.Look, s Source, owner *diagnose.Row) *diagnose.R
 func Kinds() []Kind {
 	return append([]Kind{filesystemSpace(), filesystemInodes(), processFiles(), cgroupPids(),
 		ephemeralPorts(), timeWaits(), unixBacklogs(),
-		cgroupIO(), openFiles()}, kernelLimits()...)
+		cgroupIO(), cgroupOperations(), openFiles()}, kernelLimits()...)
 }
