@@ -7,14 +7,16 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"sync/atomic"
 	"time"
 )
 
-// actWeb is a web server. It answers each request after a pause with a status, or hands it on to
-// another server and answers as that one does.
+// actWeb is a web server. It answers each request, or each nth, after a pause with a status, or
+// hands it on to another server and answers as that one does.
 func actWeb(ctx context.Context, f *flag.FlagSet, args []string, t *tally) error {
 	at := f.String("at", "", "address")
 	pause := f.Duration("pause", 0, "before an answer")
+	every := f.Int64("every", 1, "the pause is before each nth answer only")
 	status := f.Int("status", http.StatusOK, "of each answer")
 	to := f.String("to", "", "address of the server that knows the answer")
 	f.Parse(args)
@@ -22,6 +24,7 @@ func actWeb(ctx context.Context, f *flag.FlagSet, args []string, t *tally) error
 	if err != nil {
 		return fmt.Errorf("listen on %s: %w", *at, err)
 	}
+	var asked atomic.Int64
 	s := &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(
 		func(w http.ResponseWriter, r *http.Request) {
 			start, code := time.Now(), *status
@@ -30,9 +33,11 @@ func actWeb(ctx context.Context, f *flag.FlagSet, args []string, t *tally) error
 					code = http.StatusBadGateway
 				}
 			}
-			select {
-			case <-time.After(*pause):
-			case <-r.Context().Done():
+			if asked.Add(1)%*every == 0 {
+				select {
+				case <-time.After(*pause):
+				case <-r.Context().Done():
+				}
 			}
 			w.WriteHeader(code)
 			t.done(0, time.Since(start))

@@ -13,12 +13,17 @@ func webStories() []Story {
 		{
 			Name: "http-slow", Twin: "http-quick",
 			Help:  "a client asks a web server, which asks another, which is slow",
-			build: askingScene(700*time.Millisecond, 200),
+			build: askingScene(700*time.Millisecond, 1, 200),
+		},
+		{
+			Name: "http-tail", Light: true, Twin: "http-quick",
+			Help:  "the same, and the other one is slow for one request in five only",
+			build: askingScene(700*time.Millisecond, 5, 200),
 		},
 		{
 			Name: "http-errors", Light: true, Twin: "http-quick",
 			Help:  "the same, and the other one answers at once that it is overloaded",
-			build: askingScene(0, 503),
+			build: askingScene(0, 1, 503),
 		},
 		{
 			Name: "process-stopped", Light: true, Twin: "http-quick",
@@ -28,7 +33,7 @@ func webStories() []Story {
 		{
 			Name: "http-quick", Light: true,
 			Help:  "the same, and the other one answers after 20 ms",
-			build: askingScene(20*time.Millisecond, 200),
+			build: askingScene(20*time.Millisecond, 1, 200),
 		},
 	}
 }
@@ -49,11 +54,12 @@ func stoppedScene(l *Lab, sc *Scene, _ Options) {
 		Expect: []Range{failures(d, 0, 0), done(d, 0, 0)}}
 }
 
-func askingScene(pause time.Duration, status int) func(*Lab, *Scene, Options) {
+func askingScene(pause time.Duration, every, status int) func(*Lab, *Scene, Options) {
 	return func(l *Lab, sc *Scene, _ Options) {
 		h := l.Host("web")
 		last := sc.load(Program{Name: "orders", Act: "web", On: h, Args: []string{"-at",
-			"127.0.0.1:9200", "-pause", pause.String(), "-status", fmt.Sprint(status)}})
+			"127.0.0.1:9200", "-pause", pause.String(), "-every", fmt.Sprint(every),
+			"-status", fmt.Sprint(status)}})
 		sc.load(Program{Name: "front", Act: "web", On: h,
 			Args: []string{"-at", "127.0.0.1:8080", "-to", "127.0.0.1:9200"}})
 		d := sc.load(Program{Name: "browser", Act: "get", On: h,

@@ -1,6 +1,10 @@
 package diagnose
 
-import "culprit/measure"
+import (
+	"slices"
+
+	"culprit/measure"
+)
 
 // Mean returns the mean of the known values over the cells in mask (nil: all), weighted by measured
 // time; NaN when none is known.
@@ -79,4 +83,24 @@ func (r *Row) Max() float64 {
 		}
 	}
 	return m
+}
+
+// Dist returns the distribution of the values in cell c, in the unit of the table; an empty one
+// when there are none or the statistic has no distributions. The caller must not change it.
+func (r *Row) Dist(c int) measure.Dist {
+	if r == nil || c < 0 || c >= len(r.dists) || !(r.Table.Seconds[c] > 0) {
+		return measure.Dist{}
+	}
+	return r.dists[c]
+}
+
+// moved returns cells values: those of from, shift cells later, and empty elsewhere.
+func moved[V any](from []V, empty V, cells, shift int) []V {
+	out := slices.Repeat([]V{empty}, cells)
+	for c, v := range from {
+		if at := c + shift; at >= 0 && at < cells {
+			out[at] = v
+		}
+	}
+	return out
 }

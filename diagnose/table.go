@@ -33,13 +33,15 @@ type Table struct {
 	numeric bool                            // any cell of any row has a value
 	fill    func() (*measure.Answer, error) // nil: rows are present
 	own     []float64                       // Seconds on the grid of the answer
+	shift   int                             // of lay, in cells
 	lay     func([]float64, float64) []float64
 }
 
 // Row is one row of a table. The nil Row has no words and no values: a missing row reads as
 // unknown.
 type Row struct {
-	Values []float64 // one per cell; NaN: not measured
+	Values []float64      // one per cell; NaN: not measured
+	dists  []measure.Dist // one per cell of a distribution; nil: none
 	Table  *Table
 	key    []measure.Label // into Table.labels, in the order of the query's fields
 }
@@ -299,6 +301,9 @@ func (t *Table) take(a *measure.Answer) {
 			continue
 		}
 		r := Row{Table: t, key: s.Key[:len(by):len(by)]}
+		if d := s.Dists(); len(d) == cells {
+			r.dists = d
+		}
 		if r.Values = s.Values; len(s.Values) != cells {
 			r.Values = slices.Repeat([]float64{measure.NaN}, cells)
 			copy(r.Values, s.Values)
@@ -324,14 +329,8 @@ func (t *Table) onto(start measure.Time, step measure.Span, cells int) *Table {
 	if shift == 0 && len(t.Seconds) == cells {
 		return t
 	}
-	t.lay = func(from []float64, empty float64) []float64 {
-		out := slices.Repeat([]float64{empty}, cells)
-		for c, v := range from {
-			if at := c + shift; at >= 0 && at < cells {
-				out[at] = v
-			}
-		}
-		return out
+	t.shift, t.lay = shift, func(from []float64, empty float64) []float64 {
+		return moved(from, empty, cells, shift)
 	}
 	t.Seconds = t.lay(t.Seconds, 0)
 	t.layRows()
@@ -342,6 +341,9 @@ func (t *Table) layRows() {
 	if t.lay != nil {
 		for _, r := range t.Rows {
 			r.Values = t.lay(r.Values, measure.NaN)
+			if r.dists != nil {
+				r.dists = moved(r.dists, measure.Dist{}, len(r.Values), t.shift)
+			}
 		}
 	}
 }
@@ -365,9 +367,12 @@ func (t *Table) filled() *Table {
 	return t
 }
 
-// HasNumbers reports whether any cell of any row has a value.
+// HasNumbers reports whether any cell of any row has a value, or any row has distributions.
 func (t *Table) HasNumbers() bool {
 	for _, r := range t.Rows {
+		if r.dists != nil {
+			return true
+		}
 		for _, v := range r.Values {
 			if v == v {
 				return true

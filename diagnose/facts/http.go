@@ -21,7 +21,7 @@ type HTTPServer struct {
 	// a second took together.
 	Requests, Answers, Errors, Time []float64
 
-	AnswerRows, RequestRows, TimeRows []*diagnose.Row
+	AnswerRows, RequestRows, TimeRows, LatencyRows []*diagnose.Row
 }
 
 // HTTPServers returns the servers, those of this machine first.
@@ -62,6 +62,10 @@ func HTTPServers(l *diagnose.Look) []*HTTPServer {
 		s := of(r)
 		addTo(s.Time, r)
 		s.TimeRows = append(s.TimeRows, r)
+	}
+	for _, r := range l.Table(HTTPLatency).Rows {
+		s := of(r)
+		s.LatencyRows = append(s.LatencyRows, r)
 	}
 	slices.SortStableFunc(all, func(a, b *HTTPServer) int {
 		switch {

@@ -107,6 +107,7 @@ const (
 	HTTPRequests = `http.request.count by side,peer,port,process,pid`
 	HTTPAnswers  = `http.answer.count by side,peer,port,process,pid,status`
 	HTTPTimes    = `http.answer.time by side,peer,port,process,pid`
+	HTTPLatency  = `http.answer.latency by side,peer,port,process,pid`
 
 	CgroupCPU           = `cgroup.cpu by cgroup`
 	CgroupPeriods       = `cgroup.periods by cgroup,kind`

@@ -35,6 +35,9 @@ import (
 //	                                is the empty word; a stack is its functions, callers first,
 //	                                separated by semicolons
 //
+// A row of a distribution has one more word, a value, and its numbers are how often each cell has
+// that value.
+//
 // Values are rates of deltas, or levels, one per cell: a number, "-" for not measured, x*n for n
 // times x, a..b*n for n values from a to b. The last one is repeated to the end.
 type canned struct {
@@ -68,7 +71,8 @@ func contract(t testing.TB) map[string]measure.Stat {
 	if err != nil {
 		t.Fatal(err)
 	}
-	kinds := map[string]measure.Kind{"Delta": measure.Delta, "Level": measure.Level}
+	kinds := map[string]measure.Kind{"Delta": measure.Delta, "Level": measure.Level,
+		"Dist": measure.Dists}
 	folds := map[string]measure.Fold{"Sum": measure.Sum, "Max": measure.Max, "Mean": measure.Mean,
 		"Min": measure.Min}
 	out := map[string]measure.Stat{}
@@ -135,7 +139,11 @@ func readLines(t testing.TB, file string, all []string, c *canned) *canned {
 				row.words = append(row.words, words[i])
 				i++
 			}
-			if i == len(words) || len(row.words) != len(c.contract[nowID].Fields) {
+			want := len(c.contract[nowID].Fields)
+			if c.contract[nowID].Kind == measure.Dists {
+				want++
+			}
+			if i == len(words) || len(row.words) != want {
 				bad(fmt.Sprintf("want words for %v, then | and values", c.contract[nowID].Fields))
 			}
 			row.values = words[i+1:]
@@ -364,6 +372,12 @@ rows:
 			a.Series = append(a.Series, ser)
 			counts[at] = make([]float64, c.cells)
 		}
+		if st.Kind == measure.Dists {
+			if err := addDists(&a.Series[at], r.words[len(st.Fields)], values); err != nil {
+				return nil, fmt.Errorf("%s %v: %w", q.Stat, r.words, err)
+			}
+			continue
+		}
 		for i, v := range values {
 			old := a.Series[at].Values[i]
 			if v != v {
@@ -385,6 +399,24 @@ rows:
 		}
 	}
 	return a, nil
+}
+
+// addDists adds a value to the distribution of each cell, counts[c] times.
+func addDists(s *measure.Series, value string, counts []float64) error {
+	v, err := strconv.ParseFloat(value, 64)
+	if err != nil {
+		return err
+	}
+	if s.Dists() == nil {
+		s.Values = nil
+		s.SetDists(make([]measure.Dist, len(counts)))
+	}
+	for c, n := range counts {
+		d := &s.Dists()[c]
+		d.Base = 2
+		d.Add(uint64(v), uint64(math.Round(n)))
+	}
+	return nil
 }
 
 // grown returns the frame of a stack, and adds missing frames to the answer.

@@ -2,12 +2,14 @@ package rules
 
 import (
 	"fmt"
+	"math"
 	"strings"
 
 	"culprit/diagnose"
 	"culprit/diagnose/facts"
 	"culprit/diagnose/phrase"
 	"culprit/diagnose/threshold"
+	"culprit/measure"
 )
 
 // httpSlow finds servers of HTTP that answer late, with errors, or not at all. Where one waits for
@@ -15,8 +17,9 @@ import (
 func httpSlow() diagnose.Rule {
 	return diagnose.Rule{
 		ID: "http-slow", Checks: "answers of HTTP servers",
-		Uses:   []string{facts.ProcessInfo, facts.FlowRTT, facts.DeviceAddress},
-		Traced: []string{facts.HTTPRequests, facts.HTTPAnswers, facts.HTTPTimes},
+		Uses: []string{facts.ProcessInfo, facts.FlowRTT, facts.DeviceAddress},
+		Traced: []string{facts.HTTPRequests, facts.HTTPAnswers, facts.HTTPTimes,
+			facts.HTTPLatency},
 		Check: func(l *diagnose.Look) {
 			for _, s := range facts.HTTPServers(l) {
 				f := checkHTTP(l, s)
@@ -74,7 +77,10 @@ func checkHTTP(l *diagnose.Look, s *facts.HTTPServer) *diagnose.Finding {
 	p, ok := diagnose.Lasting(t, answered, func(c int) bool {
 		return s.Time[c] >= threshold.HTTPSlow*s.Answers[c]
 	})
-	if !ok || t.Part(s.Answers, p.Mask)*p.Held < threshold.HTTPLeast {
+	if !ok {
+		return checkHTTPTail(l, s)
+	}
+	if t.Part(s.Answers, p.Mask)*p.Held < threshold.HTTPLeast || waitsAreMeant(l, s, p) {
 		return nil
 	}
 	mean, severity := s.Mean(t, p.Mask), diagnose.Medium
@@ -88,6 +94,69 @@ func checkHTTP(l *diagnose.Look, s *facts.HTTPServer) *diagnose.Finding {
 		f.AddCaveat(0, "Requests that are meant to wait, as long polls, look like slow ones.")
 	}
 	return f
+}
+
+// waitsAreMeant reports whether a few answers that take very long, as of long polls, are all that
+// makes the mean long.
+func waitsAreMeant(l *diagnose.Look, s *facts.HTTPServer, p diagnose.Period) bool {
+	all := s.Pace(l.Table(facts.HTTPLatency), threshold.HTTPSlow, threshold.HTTPLong)
+	pace := facts.PaceOf(all, p.Mask)
+	return pace.LongShare() > 0 && pace.LongShare() < threshold.HTTPTailShare &&
+		pace.Share() < threshold.HTTPTailShare
+}
+
+// checkHTTPTail returns the finding about a server that is quick on average and slow for a part of
+// its requests, nil for none. Answers that take very long are meant to.
+func checkHTTPTail(l *diagnose.Look, s *facts.HTTPServer) *diagnose.Finding {
+	t := l.Table(facts.HTTPLatency)
+	all := s.Pace(t, threshold.HTTPSlow, threshold.HTTPLong)
+	window := measure.Span(threshold.HTTPTailWindow * 1e9)
+	near := facts.PaceWithin(t, all, window)
+	p, ok := diagnose.Lasting(t, func(c int) bool {
+		return near[c].Quick.Count()+near[c].Slow.Count() > 0
+	}, func(c int) bool {
+		return near[c].Share() >= threshold.HTTPTailShare && float64(near[c].Slow.Count()) >=
+			threshold.HTTPTailRate*facts.SecondsWithin(t, c, window)
+	})
+	cells := 0 // with slow answers: those that wait for one thing end in one cell or two
+	for c := range all {
+		if p.Mask[c] && all[c].Slow.Count() > 0 {
+			cells++
+		}
+	}
+	if !ok || t.Step <= measure.Second && cells < threshold.LeastCells {
+		return nil
+	}
+	pace := facts.PaceOf(all, p.Mask)
+	if pace.Share() < threshold.HTTPTailShare {
+		return nil
+	}
+	slow, quick := float64(pace.Slow.Count()), float64(pace.Quick.Count())
+	took, others := aboutMedian(&pace.Slow), ""
+	if quick > 0 {
+		others = ", the others after " + aboutMedian(&pace.Quick)
+	}
+	f := accuseHTTP(l, s, p, diagnose.Medium, fmt.Sprintf(
+		"answers %s of its requests late for %s: after %s%s (medians; %s of %s answers per second)",
+		phrase.Percent(slow/(slow+quick)), p, took, others, phrase.Count(slow/p.Held),
+		phrase.Count((slow+quick)/p.Held)))
+	if f != nil {
+		f.AddEvidence(t, p, s.Query(t), pace.Slow.Quantile(0.5), t.Unit, fmt.Sprintf(
+			"%s of %s answers took half a second or longer: %s at the median", phrase.Count(slow),
+			phrase.Count(slow+quick), took))
+		f.AddCaveat(0, "Requests that are meant to wait, as long polls, look like slow ones.")
+	}
+	return f
+}
+
+// aboutMedian returns the median of a distribution in ns, such as "about 1.2 s": its buckets are a
+// quarter of a power of two wide.
+func aboutMedian(d *measure.Dist) string {
+	v := d.Quantile(0.5)
+	if unit := math.Pow(10, math.Floor(math.Log10(v))-1); unit > 0 {
+		v = math.Round(v/unit) * unit
+	}
+	return "about " + phrase.Duration(v)
 }
 
 // accuseHTTP makes the finding: what follows the name of the server in its sentence.

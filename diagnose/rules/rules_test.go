@@ -106,7 +106,7 @@ func (o *outliner) Ask(ctx context.Context, q measure.Query) (*measure.Answer, e
 func (o *outliner) Outline(ctx context.Context, q measure.Query) (a *measure.Answer, rows int,
 	numbers, ok bool) {
 	a, err := o.canned.Ask(ctx, q)
-	if err != nil || a == nil {
+	if err != nil || a == nil || a.Kind == measure.Dists {
 		return nil, 0, false, false
 	}
 	for _, s := range a.Series {

@@ -9,6 +9,9 @@ const (
 	HTTPErrorShare = 0.2
 	HTTPErrorMost  = 0.8
 	HTTPPart       = 0.5
+	HTTPTailShare  = 0.1
+	HTTPTailRate   = 0.5
+	HTTPTailWindow = 5.0
 )
 
 func httpServers() []Threshold {
@@ -27,5 +30,12 @@ func httpServers() []Threshold {
 			"hardly anybody is served"),
 		edge("HTTPPart", HTTPPart, "share of the time", 0.49, 0.51,
 			"of an answer that its server itself waits for another server"),
+		edge("HTTPTailShare", HTTPTailShare, "share of the answers", 0.098, 0.102,
+			"that take HTTPSlow or longer: a page of ten requests waits for one of them"),
+		edge("HTTPTailRate", HTTPTailRate, "answers/s", 0.49, 0.51,
+			"that take HTTPSlow or longer: fewer may be a report that somebody reads"),
+		untested("HTTPTailWindow", HTTPTailWindow, "s",
+			"in which answers are counted: of five requests per second, one in five is slow",
+			"a whole number of cells; other rates need another window"),
 	}
 }
