@@ -73,6 +73,8 @@ func actTurn(ctx context.Context, f *flag.FlagSet, args []string, t *tally) erro
 	hold := f.Duration("hold", time.Millisecond, "that a turn takes")
 	nap := f.Bool("nap", false, "sleep for so long, rather than use a CPU")
 	rate := f.Float64("rate", 0, "pieces of work a second; 0: take turns at a lock")
+	rest := f.Duration("rest", 0, "sleep between two turns")
+	low := f.Int("low", 0, "nice value of the first thread")
 	f.Parse(args)
 	runtime.GOMAXPROCS(*threads + 2)
 	m, work := &mutex{}, &atomic.Uint32{}
@@ -94,12 +96,18 @@ func actTurn(ctx context.Context, f *flag.FlagSet, args []string, t *tally) erro
 			}
 		}
 	}
-	for range *threads {
+	for i := range *threads {
 		go func() {
 			runtime.LockOSThread()
+			if i == 0 && *low > 0 {
+				unix.Setpriority(unix.PRIO_PROCESS, 0, *low)
+			}
 			for ctx.Err() == nil {
 				turn()
 				t.ops.Add(1)
+				if *rest > 0 {
+					spend(*rest, true)
+				}
 			}
 		}()
 	}

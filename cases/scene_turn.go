@@ -20,6 +20,17 @@ func turnStories() []Story {
 			build: convoyScene("-threads", "30", "-hold", "10ms", "-nap"),
 		},
 		{
+			Name: "priority-inversion", Twin: "priorities",
+			Help: "one of five threads that take turns at a lock has nice 19; another program " +
+				"uses the CPU to which all are bound",
+			build: invertedScene(1),
+		},
+		{
+			Name:  "priorities",
+			Help:  "the same, and the other program is busy a fifth of the time",
+			build: invertedScene(0.2),
+		},
+		{
 			Name:  "thread-pool",
 			Help:  "healthy: 200 threads wait for work, which comes 500 times a second",
 			build: poolScene,
@@ -91,6 +102,30 @@ func convoyScene(args ...string) func(*Lab, *Scene, Options) {
 		}
 		sc.try("for t in /proc/%d/task/*; do cat $t/wchan $t/syscall; echo; done", d.PID)
 		sc.try("perf trace -s -e futex -p %d sleep 3", d.PID)
+	}
+}
+
+func invertedScene(duty float64) func(*Lab, *Scene, Options) {
+	return func(l *Lab, sc *Scene, _ Options) {
+		last := []int{runtime.NumCPU() - 1}
+		d := sc.load(Program{Name: "engine", Act: "turn", CPUs: last, Plain: true,
+			Args: []string{"-threads", "5", "-hold", "5ms", "-rest", "50ms", "-low", "19"}})
+		sc.load(Program{Name: "report", Act: "burn", CPUs: last, Plain: true,
+			Args: []string{"-duty", fmt.Sprint(duty)}})
+		sc.try("ps -Lo tid,ni,cls,psr,comm -p %d", d.PID)
+		sc.try("for t in /proc/%d/task/*; do cat $t/schedstat $t/syscall; done", d.PID)
+		sc.Truth = Truth{
+			Never:  []string{"lock-convoy", "cpu-starved", "cpus-confined"},
+			Expect: []Range{done(d, 35, 92)},
+		}
+		if duty == 1 {
+			sc.Truth = Truth{
+				Rule: "lock-convoy", Kind: []string{"process"}, Names: []string{d.Name}, PID: d.PID,
+				Also:   []string{"cpu-one-saturated", "cpu-starved", "cpus-confined"},
+				Never:  []string{"disk-saturated", "memory-pressure"},
+				Expect: []Range{done(d, 2, 40)},
+			}
+		}
 	}
 }
 

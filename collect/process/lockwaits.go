@@ -1,6 +1,7 @@
 package process
 
 import (
+	"bytes"
 	"cmp"
 	"slices"
 	"strconv"
@@ -43,6 +44,7 @@ type lockCall struct {
 	procfs.Futex
 	waits bool   // for the lock
 	idle  bool   // it waits for a condition, a semaphore, or the end of a thread
+	ready bool   // it runs, or waits for a CPU
 	runs  uint64 // how often the thread had run
 }
 
@@ -175,18 +177,19 @@ func (r *processReading) putLockWaitsOf(out *collect.Out, t *collect.Table, p *p
 
 // mayHold reports whether a thread may hold a lock for which others wait; nil is one that is not
 // known. It does not when it waits for work. While no thread of the process runs, it does only when
-// it waits for a lock itself: that is a deadlock, and everything else may be an idle pool.
+// it waits for a lock itself, which is a deadlock, or for a CPU: everything else may be an idle
+// pool.
 func (r *processReading) mayHold(p *process, holder *thread) bool {
 	if holder == nil || !r.readLockCall(p, holder) {
 		return p.ran
 	}
-	return !holder.lock.idle && (p.ran || holder.lock.waits)
+	return !holder.lock.idle && (p.ran || holder.lock.waits || holder.lock.ready)
 }
 
 // readLockCall sets what a thread waits for, and reports whether that is known. A thread that has
 // not run since it was read still waits for the same: idle pools cost little.
 func (r *processReading) readLockCall(p *process, th *thread) bool {
-	if th.lock != nil && th.lock.runs == th.now.count && th.now.count > 0 {
+	if th.lock != nil && th.lock.runs == th.now.count && th.now.count > 0 && !th.lock.ready {
 		return true
 	}
 	th.lock = nil
@@ -196,10 +199,11 @@ func (r *processReading) readLockCall(p *process, th *thread) bool {
 		return false
 	}
 	th.lock = &lockCall{runs: th.now.count}
-	if call, ok := procfs.ParseSyscall(b); ok { // otherwise it runs
+	if call, ok := procfs.ParseSyscall(b); ok {
 		th.lock.Futex, th.lock.waits = call.LockWait()
 		th.lock.idle = !th.lock.waits && call.IsFutex()
 	}
+	th.lock.ready = bytes.HasPrefix(b, []byte("running"))
 	return true
 }
 

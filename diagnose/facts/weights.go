@@ -3,6 +3,7 @@ package facts
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -68,6 +69,11 @@ func (w Weight) Beside() string {
 // WeighedOf returns the processes of process.weight with a normal policy. Their use is that of the
 // cells in mask; nil: of all.
 func WeighedOf(l *diagnose.Look, mask []bool) []*Weighed {
+	return slices.DeleteFunc(weighedOf(l, mask), (*Weighed).realtime)
+}
+
+// weighedOf returns all processes of process.weight.
+func weighedOf(l *diagnose.Look, mask []bool) []*Weighed {
 	t, cpu, wait := l.Table(ProcessWeights), l.Table(ProcessCPU), l.Table(ProcessWait)
 	groups := l.Table(CgroupWeights)
 	latest := map[string]*diagnose.Row{} // a process may change its group or its nice value
@@ -84,9 +90,6 @@ func WeighedOf(l *diagnose.Look, mask []bool) []*Weighed {
 	var all []*Weighed
 	for _, pid := range order {
 		r := latest[pid]
-		if !(r.Max() > 0) { // a real-time policy
-			continue
-		}
 		w := &Weighed{Row: r, PID: pid, Wait: wait.One("pid", pid), CPU: cpu.Where("pid", pid),
 			Path: pathOf(groups, r), Allowed: CPUSet(r.Word("allowed"))}
 		w.Used = series.Or(SumRows(cpu, w.CPU, mask), 0)

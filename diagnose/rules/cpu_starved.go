@@ -77,7 +77,7 @@ func starvedOf(l *diagnose.Look, m facts.Machine, w *facts.Weighed) *starved {
 			waited[c] >= threshold.StarvedShare*(waited[c]+series.AtOrZero(used, c)) &&
 			m.IdleOf(g.in, c) <= threshold.StarvedIdle*float64(len(g.in))
 	})
-	if !ok || throttledGroup(l, w, g.s.Mask) {
+	if !ok || w.Throttled(l, g.s.Mask) {
 		return nil
 	}
 	g.all = facts.WeighedOf(l, g.s.Mask)
@@ -108,17 +108,6 @@ func spread(values []float64) []float64 {
 		out[c] /= n
 	}
 	return out
-}
-
-// throttledGroup reports whether a quota stops the groups of a process.
-func throttledGroup(l *diagnose.Look, w *facts.Weighed, mask []bool) bool {
-	for _, p := range w.Path {
-		if p.File != "" && l.Table(facts.CgroupThrottledTime).One("cgroup", p.ID).Part(mask) >=
-			threshold.ThrottledTime {
-			return true
-		}
-	}
-	return false
 }
 
 // findTakers finds those of more weight that use the CPUs of the process. It returns false when

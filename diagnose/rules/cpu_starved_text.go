@@ -212,17 +212,5 @@ func (g *starved) addGroupAdvice(f *diagnose.Finding, risk string) {
 		"without a CPU request.")
 	f.Verify += fmt.Sprintf("; grep . /sys/fs/cgroup{,/cpu}%s/cpu.{weight,shares,idle}",
 		phrase.Shell(g.mine.ID))
-	value, raw := fmt.Sprintf("%.0f", g.theirs.Raw), fmt.Sprintf("%.0f", g.mine.Raw)
-	path := "/sys/fs/cgroup/cpu" + phrase.Shell(g.mine.ID) + "/cpu.shares"
-	if g.mine.File == "cpu.weight" {
-		path = "/sys/fs/cgroup" + phrase.Shell(g.mine.ID) + "/cpu.weight"
-	}
-	if g.mine.Idle && g.mine.Raw == 0 {
-		path, value, raw = strings.Replace(path, "cpu.weight", "cpu.idle", 1), "0", "1"
-	} else if g.theirs.File != g.mine.File {
-		value = map[bool]string{true: "100", false: "1024"}[g.mine.File == "cpu.weight"]
-	}
-	f.Fix = &diagnose.Fix{Command: "echo " + value + " > " + path,
-		Undo: "echo " + raw + " > " + path,
-		Risk: risk + "; a container manager or systemd may reset it"}
+	f.Fix = facts.RaiseGroup(g.mine, g.theirs, risk)
 }

@@ -18,6 +18,7 @@ var partOf = map[string]string{
 	"disk_saturated_divide.go":   "disk_saturated.go",
 	"link_saturated_class.go":    "link_saturated.go",
 	"link_saturated_divide.go":   "link_saturated.go",
+	"lock_convoy_holder.go":      "lock_convoy.go",
 	"memory_cgroup.go":           "memory_pressure.go",
 }
 

@@ -20,7 +20,9 @@ func lockConvoy() diagnose.Rule {
 	return diagnose.Rule{
 		ID: "lock-convoy", Checks: "locks of programs",
 		Finds: []string{facts.LockWaiters},
-		Uses:  []string{facts.ProcessCPU, facts.ProcessWait, facts.ProcessSwitches},
+		Uses: []string{facts.ProcessCPU, facts.ProcessWait, facts.ProcessSwitches,
+			facts.ThreadWait, facts.CPUTime, facts.ProcessWeights, facts.CgroupWeights,
+			facts.CgroupThrottledTime, facts.Placement},
 		Check: func(l *diagnose.Look) {
 			t := l.Table(facts.LockWaiters)
 			var all []convoy
@@ -120,14 +122,19 @@ func (c *convoy) accuse(l *diagnose.Look) {
 		claim = fmt.Sprintf("%s threads of %s are deadlocked: they wait for locks for %s, and "+
 			"those that hold the locks wait for locks too.", phrase.Digits(c.waiting), c.program, s)
 	}
+	lock, most, heldBy := c.lock()
+	waits := starvedHolderOf(l, c, lock)
+	if waits != nil {
+		claim += " " + waits.claim()
+	}
 	f := l.Found(c.program.Identity(), severity, 0.85, c.program.Culprit(), claim)
 	f.SetEffect(share)
 	f.Subject = facts.Waiters{PIDs: []int{c.program.PID()}, On: facts.WaitsOnLock}
-	lock, most, heldBy := c.lock()
 	f.AddEvidence(t, s, t.QueryOf(nil, "pid", phrase.Clean(c.rows[0].Word("pid")), "lock", lock),
 		most, t.Unit, fmt.Sprintf("%s of them wait for the lock at %s; %s",
 			phrase.Digits(most), phrase.Clean(lock), heldBy)).
 		CompareTo(c.working, "threads that work")
+	waits.explain(l, f)
 	pid := c.rows[0].Word("pid")
 	cpu, n := l.Table(facts.ProcessCPU), l.Table(facts.ProcessSwitches)
 	if used := cpu.Mean(cpu.Sum(cpu.Where("pid", pid)), s.Mask); used >= 0 {
@@ -158,7 +165,7 @@ func (c *convoy) lock() (lock string, most float64, heldBy string) {
 		}
 		doing := "its holder is not known"
 		if tid, _ := strconv.Atoi(r.Word("holder")); tid > 0 {
-			doing = "its holder runs"
+			doing = "its holder runs or waits for a CPU"
 			if in := r.Word("wchan"); in != "" {
 				doing = "its holder sleeps in kernel function " + phrase.Clean(in)
 			}

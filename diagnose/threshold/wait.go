@@ -7,6 +7,10 @@ const (
 	LockMany    = 8.0
 	LockIdle    = 0.5
 	LockDead    = 0.01
+
+	LockHolderSame  = 0.5
+	LockHolderWaits = 0.5
+	LockHolderMost  = 0.6
 )
 
 func locks() []Threshold {
@@ -22,6 +26,13 @@ func locks() []Threshold {
 		edge("LockDead", LockDead, "threads", 0.0096, 0.0104,
 			"that use a CPU or wait for one: other threads of a deadlocked program may look "+
 				"now and then whether it still lives"),
+		edge("LockHolderSame", LockHolderSame, "share of the waits", 0.48, 0.52,
+			"for a lock that the same thread holds, and does not sleep"),
+		edge("LockHolderWaits", LockHolderWaits, "share of the time", 0.48, 0.52,
+			"in which the holder of a lock waits for a CPU: it takes twice as long as alone"),
+		edge("LockHolderMost", LockHolderMost, "share of the use and waits of its process", 0.58,
+			0.62, "that are those of the holder: the weight of the process is that of its "+
+				"thread with most"),
 	}
 }
 
