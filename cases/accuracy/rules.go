@@ -25,8 +25,6 @@ func rulesWithoutRow() []ruleWithoutRow {
 		{"disk-suspended", emulated, "the lab makes no devices of device mapper"},
 		{"fork-storm", recorded, "with busy CPUs cpu-saturated names the parent, and a story " +
 			"would need CPUs that nothing else uses"},
-		{"kernel-events", recorded, "only the kernel writes such messages; crashes of programs " +
-			"are below crash-loop in its story"},
 		{"numa-remote", recorded, "the lab's machine has one NUMA node"},
 		{"pipe-wait", recorded, "the lab has no story with pipes yet"},
 	}

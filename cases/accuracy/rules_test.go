@@ -16,6 +16,7 @@ func TestRulesWithoutRow(t *testing.T) {
 	named := map[string]string{ // stories with names of their own
 		"interface-unused": "dead-interface",
 		"connections-fail": "connections-refused",
+		"kernel-events":    "filesystem-damaged",
 		"limit-reached":    "files-limit",
 		"tasks-blocked":    "filesystem-frozen",
 		"tcp-stalled":      "reader-stopped",

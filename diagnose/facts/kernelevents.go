@@ -17,6 +17,8 @@ const MoreMessages = "(more messages)"
 type KernelEvent struct {
 	Event string // of kernelmessage.Message
 	Name  string // what failed; "" when the message has none
+	// Programs are the names of those in whose system calls it failed, as far as messages have them.
+	Programs []string
 }
 
 // table: rules whose findings are the cause of a message, or the same fault in numbers, by event
@@ -71,6 +73,25 @@ func ExplainsMessage(cause, message *diagnose.Finding) bool {
 	}
 	begin, ok := limitsOfEvents[e.Event]
 	return ok && strings.HasPrefix(cause.ID, begin)
+}
+
+// ExplainsFailedCalls reports whether a finding is the cause of system calls that fail: the kernel
+// found the device or the file system damaged. Where its messages name programs, it explains the
+// calls of these.
+func ExplainsFailedCalls(cause, calls *diagnose.Finding) bool {
+	e, ok := cause.Subject.(KernelEvent)
+	failing, isCalls := calls.Subject.(FailingCalls)
+	if !ok || !isCalls {
+		return false
+	}
+	switch e.Event {
+	case "filesystem":
+		return slices.Contains([]string{"EIO", "EUCLEAN", "EBADMSG"}, failing.Failure.Error) &&
+			(len(e.Programs) == 0 || slices.Contains(e.Programs, failing.Program.Name))
+	case "disk error", "disk timeout":
+		return failing.Failure.Error == "EIO"
+	}
+	return false
 }
 
 // ExplainsCrashes reports whether a finding is the cause of a crash loop: processes are killed

@@ -79,11 +79,11 @@ func Set() diagnose.RuleSet {
 		Notes: notesOfCost, Covers: covers}
 }
 
-// covers reports whether a finding is the cause of a message of the kernel, of crashes, or of
-// a process that gets no CPU.
+// covers reports whether a finding is the cause of a message of the kernel, of crashes, of system
+// calls that fail, or of a process that gets no CPU.
 func covers(cause, symptom *diagnose.Finding) bool {
 	return facts.ExplainsMessage(cause, symptom) || facts.ExplainsCrashes(cause, symptom) ||
-		facts.ExplainsStarvation(cause, symptom)
+		facts.ExplainsFailedCalls(cause, symptom) || facts.ExplainsStarvation(cause, symptom)
 }
 
 // Queries returns each query of the rules once, in a fixed order: what must be measured before

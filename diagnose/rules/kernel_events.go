@@ -22,6 +22,7 @@ func kernelEvents() diagnose.Rule {
 	return diagnose.Rule{
 		ID: "kernel-events", Checks: "messages of the kernel",
 		Finds: []string{facts.KernelMessages},
+		Uses:  []string{facts.FilesystemAccess},
 		Check: func(l *diagnose.Look) {
 			log := kernelLogOf(l.Table(facts.KernelMessages))
 			for i, e := range log.events {
@@ -147,7 +148,11 @@ func (k *kernelLog) report(l *diagnose.Look, e *kernelEvent) {
 		often = fmt.Sprintf("%d times", n)
 	}
 	name := phrase.Clean(strings.TrimSpace(e.name))
-	claim := e.message.Sentence(cmp.Or(name, "a program"), phrase.Clean(e.detail), often)
+	mount, at := mountOf(l, e), ""
+	if mount != "" {
+		at = " (" + phrase.Clean(mount) + ")"
+	}
+	claim := e.message.Sentence(cmp.Or(name, "a program")+at, phrase.Clean(e.detail), often)
 	if e.recovered {
 		claim = strings.TrimSuffix(claim, ".") + "; a later message states that it works again."
 	}
@@ -157,7 +162,7 @@ func (k *kernelLog) report(l *diagnose.Look, e *kernelEvent) {
 	}
 	f := l.Found(identity, e.severity(), 0.9, diagnose.Culprit{Kind: e.message.Kind,
 		Name: cmp.Or(name, "this machine")}, claim)
-	f.Subject = facts.KernelEvent{Event: e.message.Event, Name: e.name}
+	f.Subject = facts.KernelEvent{Event: e.message.Event, Name: e.name, Programs: e.programs()}
 	whole := diagnose.WholePeriod(k.table)
 	for i, r := range e.rows {
 		if i == threshold.MessageLines {
@@ -176,6 +181,47 @@ func (k *kernelLog) report(l *diagnose.Look, e *kernelEvent) {
 		f.AddCaveat(0, "The text of %s more messages was not recorded.", phrase.Count(k.unread))
 	}
 	f.Verify = "dmesg -T | tail -50"
+	f.Fix = fixOf(e, mount)
+}
+
+// mountOf returns where the file system of an event is mounted; "" when that is not known, or the
+// event is of no file system.
+func mountOf(l *diagnose.Look, e *kernelEvent) string {
+	if e.message.Kind != "filesystem" {
+		return ""
+	}
+	mounts := l.Table(facts.FilesystemAccess).Where("device", "/dev/"+e.name)
+	if len(mounts) == 0 {
+		return ""
+	}
+	return mounts[0].Word("mount")
+}
+
+// fixOf returns how a damaged file system is repaired; nil for other events, and for the root.
+func fixOf(e *kernelEvent, mount string) *diagnose.Fix {
+	if mount == "" || mount == "/" || e.message.Event != "filesystem" {
+		return nil
+	}
+	dir, device := phrase.Shell(mount), phrase.Shell("/dev/"+e.name)
+	return &diagnose.Fix{
+		Command: fmt.Sprintf("umount %s && fsck -f %s && mount %s %s", dir, device, device, dir),
+		Risk: "high: programs that use it must end first, and a repair removes what cannot be " +
+			"read: copy the device before it",
+	}
+}
+
+var inProgram = regexp.MustCompile(`: comm (.{1,15}?)(?:: |$)`)
+
+// programs returns the names of the programs in whose system calls the event happened, from its
+// messages; those of EXT4 have them.
+func (e *kernelEvent) programs() (names []string) {
+	for _, r := range e.rows {
+		m := inProgram.FindStringSubmatch(r.Word("text"))
+		if m != nil && !slices.Contains(names, m[1]) {
+			names = append(names, m[1])
+		}
+	}
+	return names
 }
 
 // addCause adds who asked for the memory for which the kernel killed, and the control group.
