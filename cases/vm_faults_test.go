@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// wholeMachine are the stories of vm/faults, which concern the clock or the disks of a whole
-// machine. Those without a rule are healthy twins.
+// wholeMachine are the stories of vm/faults, which concern the clock, the disks or the memory
+// of a whole machine. Those without a rule are healthy twins.
 func wholeMachine() map[string]Truth {
 	return map[string]Truth{
 		"clock-slow": {Rule: "clock-slow", Kind: []string{"host"},
@@ -24,6 +24,9 @@ func wholeMachine() map[string]Truth {
 		"array-whole":    {Never: []string{"array-degraded"}},
 		"disk-suspended": {Rule: "disk-suspended", Kind: []string{"disk"}, Names: []string{"dm-0"}},
 		"disk-mapped":    {Never: []string{"disk-suspended", "disk-hangs"}},
+		"numa-remote": {Rule: "numa-remote", Kind: []string{"memory"}, Names: []string{"NUMA node 1"},
+			Lowest: "low"},
+		"numa-local": {Never: []string{"numa-remote"}},
 	}
 }
 
@@ -56,9 +59,9 @@ func TestEmulatedStories(t *testing.T) {
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	run := exec.Command("vm/run", "-k", series, "-t", "1500", "-m", "loop raid1 dm-mod tcp_diag",
-		"-f", needProgram(t), faults, "-culprit", "./"+filepath.Base(needProgram(t)), "-for", "40s",
-		"-only", only)
+	run := exec.Command("vm/run", "-k", series, "-n", "2", "-t", "1500",
+		"-m", "loop raid1 dm-mod tcp_diag", "-f", needProgram(t), faults,
+		"-culprit", "./"+filepath.Base(needProgram(t)), "-for", "40s", "-only", only)
 	out, err := run.CombinedOutput()
 	if err != nil {
 		t.Errorf("%v", err)

@@ -25,7 +25,7 @@ func rulesWithoutRow() []ruleWithoutRow {
 		{"disk-suspended", emulated, "the lab makes no devices of device mapper"},
 		{"fork-storm", recorded, "with busy CPUs cpu-saturated names the parent, and a story " +
 			"would need CPUs that nothing else uses"},
-		{"numa-remote", recorded, "the lab's machine has one NUMA node"},
+		{"numa-remote", emulated, "the lab's machine has one NUMA node"},
 		{"pipe-wait", recorded, "the lab has no story with pipes yet"},
 	}
 }

@@ -17,7 +17,7 @@ const MoreMessages = "(more messages)"
 type KernelEvent struct {
 	Event string // of kernelmessage.Message
 	Name  string // what failed; "" when the message has none
-	// Programs are the names of those in whose system calls it failed, as far as messages have them.
+	// Programs are the names of those in whose system calls it failed, where messages have them.
 	Programs []string
 }
 

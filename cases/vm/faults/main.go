@@ -1,5 +1,5 @@
-// Command faults makes faults that concern a whole machine: its clock and its disks. It is
-// for an emulated machine (vm/run), and refuses to run on another one. For each fault and each
+// Command faults makes faults that concern a whole machine: its clock, its disks and its memory. It
+// is for an emulated machine (vm/run), and refuses to run on another one. For each fault and each
 // healthy twin it prints a line "story NAME" and what culprit diagnose --json says meanwhile.
 package main
 
@@ -28,6 +28,8 @@ func stories() []story {
 		{"array-whole", array(2)},
 		{"disk-suspended", mapped(true)},
 		{"disk-mapped", mapped(false)},
+		{"numa-remote", allocatingOn(1)},
+		{"numa-local", allocatingOn(0)},
 	}
 }
 
@@ -101,7 +103,7 @@ func child(args ...string) (stop func(), err error) {
 // load is a load of a story.
 func load(args []string) {
 	run := map[string]func([]string) error{
-		"write": writing, "time": asking,
+		"write": writing, "time": asking, "allocate": allocating,
 	}[args[0]]
 	if run == nil {
 		fmt.Fprintf(os.Stderr, "no load is called %q\n", args[0])
