@@ -75,6 +75,8 @@ func acts() map[string]func(context.Context, *flag.FlagSet, []string, *tally) er
 		"grow":     actGrow,     // takes more and more memory, or uses what it has
 		"restart":  actRestart,  // starts a program that fails, again and again
 		"spawn":    actSpawn,    // starts children that end, and waits for them or not
+		"put":      actPut,      // writes to a FIFO
+		"take":     actTake,     // opens a FIFO, and reads it or not
 		"list":     actList,     // lists a directory again and again
 		"hold":     actHold,     // takes files, connections, inotify instances, names, and keeps them
 		"answer":   actAnswer,   // listens on an AF_UNIX socket, and accepts or not

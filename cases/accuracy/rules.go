@@ -26,7 +26,6 @@ func rulesWithoutRow() []ruleWithoutRow {
 		{"fork-storm", recorded, "with busy CPUs cpu-saturated names the parent, and a story " +
 			"would need CPUs that nothing else uses"},
 		{"numa-remote", emulated, "the lab's machine has one NUMA node"},
-		{"pipe-wait", recorded, "the lab has no story with pipes yet"},
 	}
 }
 

@@ -20,6 +20,7 @@ import (
 // the thread runs, so it is read once.
 type pipeWait struct {
 	link string // of the open file: "pipe:[77]", the path of a FIFO, "socket:[78]"; "": no wait
+	seen bool   // at an earlier reading: the thread has not run since
 }
 
 // noPipeWait is that of threads that wait for something else.
@@ -44,6 +45,7 @@ type pipeReading struct {
 type pipeWriter struct {
 	p       *process
 	link    string
+	moved   bool // they have run since the previous reading
 	threads float64
 }
 
@@ -115,17 +117,18 @@ func (r *processReading) findPipeWait(
 		}
 		*known = r.readPipeWait(p.pid, tid)
 	}
-	link := (*known).link
+	link, moved := (*known).link, !(*known).seen
 	if link == "" {
 		return
 	}
+	(*known).seen = true
 	if i := slices.IndexFunc(w.waits, func(x pipeWriter) bool {
-		return x.p == p && x.link == link
+		return x.p == p && x.link == link && x.moved == moved
 	}); i >= 0 {
 		w.waits[i].threads++
 		return
 	}
-	w.waits = append(w.waits, pipeWriter{p, link, 1})
+	w.waits = append(w.waits, pipeWriter{p, link, moved, 1})
 }
 
 // readPipeWait reads what a thread waits to write to; noPipeWait if it waits for something else.
@@ -154,7 +157,7 @@ func (r *processReading) readPipeWait(pid, tid int32) *pipeWait {
 	if err != nil {
 		return noPipeWait
 	}
-	return &pipeWait{string(link)}
+	return &pipeWait{link: string(link)}
 }
 
 // waitsToWrite reports whether a thread that sleeps in a kernel function may wait for the reader of
@@ -309,7 +312,10 @@ func relation(writer, reader *process) string {
 
 // putPipeWait puts the row of a wait.
 func (r *processReading) putPipeWait(out *collect.Out, t *collect.Table, x *pipeWriter) {
-	kind := "pipe"
+	kind, moved := "pipe", "no"
+	if x.moved {
+		moved = "yes"
+	}
 	if strings.HasPrefix(x.link, "socket:") {
 		kind = "unix"
 	}
@@ -320,7 +326,7 @@ func (r *processReading) putPipeWait(out *collect.Out, t *collect.Table, x *pipe
 		does, related = r.readerDoes(p), relation(x.p, p)
 	}
 	t.Put(x.threads, pid, name, out.Label(kind), reader, readerName, out.Label(does),
-		out.Label(related))
+		out.Label(related), out.Label(moved))
 }
 
 // readerDoes returns the kernel functions in which threads of a reader sleep; "running", "stopped",

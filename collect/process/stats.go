@@ -149,7 +149,9 @@ func (Processes) Stats() []measure.Stat {
 				word("readerprocess", "its name"), word("wchan", "kernel functions in which "+
 					"threads of the reader sleep (/proc/PID/wchan); running, stopped; empty: not "+
 					"known"), word("related", "siblings: both have the same parent; parent "+
-					"child: the reader is that of the process that waits; empty: neither"))),
+					"child: the reader is that of the process that waits; empty: neither"),
+				word("moved", "yes: the thread has run since the previous reading, so something "+
+					"was read; no: it has waited since then"))),
 		level("process.placement", measure.Count, "1 for each process that waited for a CPU in "+
 			"5 % of the interval or more, with the places of its thread that waited longest",
 			with(measure.Field{Name: "cpu", Type: measure.Number, Help: "CPU on which it runs or " +

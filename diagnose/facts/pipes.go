@@ -86,11 +86,18 @@ func WaitsForTerminal(functions string) bool {
 	return false
 }
 
-// Switches returns the voluntary switches of processes per second.
-func Switches(l *diagnose.Look, pids ...int) (sum float64) {
-	t := l.Table(ProcessSwitches)
-	for _, pid := range pids {
-		sum += series.Or(t.One("pid", strconv.Itoa(pid), "type", "voluntary").Part(nil), 0)
+// MovedShare returns the share of the waiting threads that have run since the reading before, 0 to
+// 1: something was read.
+func MovedShare(rows []*diagnose.Row) float64 {
+	moved, all := 0.0, 0.0
+	for _, r := range rows {
+		n := series.Or(r.Part(nil), 0)
+		if all += n; r.Word("moved") == "yes" {
+			moved += n
+		}
 	}
-	return sum
+	if all == 0 {
+		return 0
+	}
+	return moved / all
 }

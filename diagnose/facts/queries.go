@@ -28,7 +28,8 @@ const (
 	LockWaiters      = `process.lock.waiters by pid,process,lock,holder,wchan`
 	FileLockWaiters  = `file.lock.waiters by pid,process,file,kind,holder,holderprocess,wchan,related`
 	SemaphoreWaiters = `semaphore.waiters by pid,process,set,semaphore,last,lastprocess,wchan,related`
-	PipeWaiters      = `process.pipe.waiters by pid,process,kind,reader,readerprocess,wchan,related`
+	PipeWaiters      = `process.pipe.waiters by pid,process,kind,reader,readerprocess,wchan,` +
+		`related,moved`
 	ProcessWeights   = `process.weight by pid,process,policy,nice,group,autogroup,allowed`
 	Placement        = `process.placement by pid,process,cpu,allowed`
 	Realtime         = `thread.realtime by pid,process,tid,thread,policy,cpu`

@@ -20,7 +20,7 @@ func pipeWait() diagnose.Rule {
 	return diagnose.Rule{
 		ID: "pipe-wait", Checks: "pipes and AF_UNIX sockets that nobody reads",
 		Finds: []string{facts.PipeWaiters},
-		Uses:  []string{facts.ProcessCPU, facts.ProcessSwitches},
+		Uses:  []string{facts.ProcessCPU},
 		Check: func(l *diagnose.Look) {
 			t := l.Table(facts.PipeWaiters)
 			all := facts.PipeReaders(t, func(threads []float64) bool {
@@ -89,7 +89,7 @@ func newPipeStop(l *diagnose.Look, t *diagnose.Table, x *facts.PipeReader) *pipe
 		related[r.Word("related")] += series.Or(r.Part(p.s.Mask), 0)
 	}
 	p.wchan, p.parent = facts.Largest(wchan), facts.Largest(related) == "parent"
-	p.stuck = facts.Switches(l, x.Writers...) < threshold.PipeMoves
+	p.stuck = facts.MovedShare(x.Rows) < threshold.PipeMoves
 	cpu := l.Table(facts.ProcessCPU)
 	p.cpu = series.Or(cpu.Mean(cpu.Sum(cpu.Where("pid", strconv.Itoa(p.reader.PID))), p.s.Mask), 0)
 	return p
