@@ -30,11 +30,11 @@ const (
 	SemaphoreWaiters = `semaphore.waiters by pid,process,set,semaphore,last,lastprocess,wchan,related`
 	PipeWaiters      = `process.pipe.waiters by pid,process,kind,reader,readerprocess,wchan,` +
 		`related,moved`
-	ProcessWeights   = `process.weight by pid,process,policy,nice,group,autogroup,allowed`
-	Placement        = `process.placement by pid,process,cpu,allowed`
-	Realtime         = `thread.realtime by pid,process,tid,thread,policy,cpu`
-	ThreadCPU        = `thread.cpu by pid,process,tid,thread`
-	ThreadWait       = `thread.runwait by pid,process,tid,thread`
+	ProcessWeights = `process.weight by pid,process,policy,nice,group,autogroup,allowed`
+	Placement      = `process.placement by pid,process,cpu,allowed`
+	Realtime       = `thread.realtime by pid,process,tid,thread,policy,cpu`
+	ThreadCPU      = `thread.cpu by pid,process,tid,thread`
+	ThreadWait     = `thread.runwait by pid,process,tid,thread`
 
 	FailedProcesses    = `process.failures by process,parent,parentprocess,end,cgroup`
 	FailedProcessTimes = `process.failures.time by process,parent,parentprocess,end,cgroup`
