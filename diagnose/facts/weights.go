@@ -99,6 +99,34 @@ func weighedOf(l *diagnose.Look, mask []bool) []*Weighed {
 	return all
 }
 
+// Yields reports whether somebody made a process give way to others: by a nice value above 0, of
+// its own or of its session, by SCHED_IDLE or an idle group.
+func (w *Weighed) Yields() bool {
+	for _, p := range w.Path {
+		if p.Idle || p.File == "" && p.Nice > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// WaitsYield returns the share of the waits for a CPU that are of processes made to give way, 0 to
+// 1; 0 when nothing waits, or it is not known.
+func WaitsYield(l *diagnose.Look, mask []bool) float64 {
+	t := l.Table(ProcessWait)
+	all := series.Or(SumRows(t, t.Rows, mask), 0)
+	if all <= 0 {
+		return 0
+	}
+	yielding := 0.0
+	for _, w := range WeighedOf(l, mask) {
+		if w.Yields() {
+			yielding += w.Waited
+		}
+	}
+	return min(yielding/all, 1)
+}
+
 // cellsOf returns the number of cells in which a row has a value.
 func cellsOf(r *diagnose.Row) (n int) {
 	for _, v := range r.Values {

@@ -20,7 +20,7 @@ func cpuSaturated() diagnose.Rule {
 		Finds: []string{facts.ProcessCPU},
 		Uses: []string{facts.Pressure, facts.ProcessWait, facts.ProcessShort, facts.ProcessSight,
 			facts.Forks, facts.ProcessSwitches, facts.ProcessInfo, facts.ThreadCPU,
-			facts.ThreadWait},
+			facts.ThreadWait, facts.ProcessWeights, facts.CgroupWeights},
 		Sampled: []string{facts.StackSamples, facts.StackRate},
 		Check: func(l *diagnose.Look) {
 			m := facts.MachineOf(l.Table(facts.CPUTime))
@@ -106,6 +106,7 @@ func accuseCPUs(l *diagnose.Look, m facts.Machine, s diagnose.Period, idle, queu
 		cause, culprit, identity = phrase.Percent(share)+" of the busy time is interrupt work",
 			diagnose.Culprit{Kind: "cpu", Name: "interrupts"}, "interrupts"
 	}
+	yielding := facts.WaitsYield(l, s.Mask)
 	claim := fmt.Sprintf("All %d CPUs are busy: %s idle for %s; %s", int(m.CPUs),
 		phrase.Percent(idle), s, cause)
 	switch m.CPUs {
@@ -119,7 +120,7 @@ func accuseCPUs(l *diagnose.Look, m facts.Machine, s diagnose.Period, idle, queu
 	case nice >= threshold.CPUNice:
 		// All of it is low-priority work by the choice of its owner: any other task gets a CPU.
 		severity, confidence = diagnose.Low, 0.9
-	case nice >= threshold.CPUSomeNice:
+	case nice >= threshold.CPUSomeNice, yielding >= threshold.CPUYielding:
 		severity = diagnose.Medium
 	case !queued:
 		severity, confidence = diagnose.Medium, 0.8
@@ -163,6 +164,10 @@ func accuseCPUs(l *diagnose.Look, m facts.Machine, s diagnose.Period, idle, queu
 			f.AddEvidence(w, s, `process.runwait by process`, total, w.Unit,
 				fmt.Sprintf("%s tasks wait for a CPU at any moment, most of them from %s",
 					phrase.Digits(total), waiting[0]))
+		}
+		if yielding >= threshold.CPUYielding {
+			f.AddCaveat(0, "%s of the waits are of work that was made to give way to others "+
+				"(nice, SCHED_IDLE).", phrase.Percent(yielding))
 		}
 	}
 	if hidden >= threshold.CPUActor {

@@ -9,6 +9,7 @@ import (
 	"culprit/diagnose/phrase"
 	"culprit/diagnose/series"
 	"culprit/diagnose/threshold"
+	"culprit/measure"
 )
 
 // realtimeHog finds threads with a real-time policy that use most of a CPU for which others wait:
@@ -67,6 +68,9 @@ func (h *hog) holdsUp(l *diagnose.Look, tid string) bool {
 			h.victims = append(h.victims, row)
 		}
 	}
+	if _, priority := h.policy(); priority != priority {
+		return false
+	}
 	var ok bool
 	h.s, ok = diagnose.Lasting(t, nil, func(c int) bool {
 		return series.AtOrZero(h.used, c) >= threshold.RealtimeBusy &&
@@ -85,13 +89,24 @@ func (h *hog) cpuAt(c int) string {
 	return ""
 }
 
+// policy returns the policy of the thread and its priority, of the first row with a value; NaN: none
+// has one.
+func (h *hog) policy() (policy string, priority float64) {
+	for _, r := range h.rows {
+		if v := r.Mean(nil); v == v {
+			return r.Word("policy"), v
+		}
+	}
+	return "", measure.NaN
+}
+
 func (h *hog) accuse(l *diagnose.Look, tid string) {
 	t, rt, wait, s := l.Table(facts.ThreadCPU), l.Table(facts.Realtime),
 		l.Table(facts.ProcessWait), h.s
 	pid, _ := strconv.Atoi(h.pid)
 	number, _ := strconv.Atoi(tid)
 	used, waited := t.Mean(h.used, s.Mask), t.Mean(h.waited, s.Mask)
-	policy, priority := h.rows[0].Word("policy"), h.rows[0].Mean(nil)
+	policy, priority := h.policy()
 	on := map[string]float64{}
 	for c := range h.waited {
 		if s.Mask[c] {

@@ -9,6 +9,7 @@ const (
 	CPUActor      = 0.25
 	CPUNice       = 0.8
 	CPUSomeNice   = 0.5
+	CPUYielding   = 0.8
 	CPUSteal      = 0.15
 	BusySlice     = 5e6
 	ThreadsSeen   = 0.9
@@ -55,6 +56,8 @@ func cpuSaturated() []Threshold {
 			"work of low priority; from here on hardly any other task must wait"),
 		edge("CPUSomeNice", CPUSomeNice, "share of the busy time", 0.48, 0.52,
 			"work of low priority; from here on only some tasks must wait"),
+		edge("CPUYielding", CPUYielding, "share of the waits", 0.78, 0.82,
+			"of work that was made to give way; from here on hardly any other task waits"),
 		edge("CPUSteal", CPUSteal, "share of the CPU time", 0.147, 0.154,
 			"given to other guests; from here on the hypervisor is a cause by itself"),
 		edge("BusySlice", BusySlice, "ns", 4.8e6, 5.2e6,
