@@ -89,8 +89,8 @@ func (h *hog) cpuAt(c int) string {
 	return ""
 }
 
-// policy returns the policy of the thread and its priority, of the first row with a value; NaN: none
-// has one.
+// policy returns the policy of the thread and its priority, of the first row with a value; NaN:
+// none has one.
 func (h *hog) policy() (policy string, priority float64) {
 	for _, r := range h.rows {
 		if v := r.Mean(nil); v == v {
