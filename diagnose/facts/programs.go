@@ -239,3 +239,15 @@ func PIDWord(pid int) string {
 	}
 	return fmt.Sprint(pid)
 }
+
+// BytesMoved returns the bytes per second that the processes with a name move, by read and write or
+// over TCP, whichever is more: reads of a socket count for both. What recv and send move in other
+// sockets is not known.
+func BytesMoved(l *diagnose.Look, process string, mask []bool) float64 {
+	most := 0.0
+	for _, query := range []string{ProcessCallBytes, FlowBytes} {
+		t := l.Table(query)
+		most = max(most, series.Or(SumRows(t, t.Where("process", process), mask), 0))
+	}
+	return most
+}

@@ -12,6 +12,7 @@ const (
 	ProcessWait      = `process.runwait by pid,process`
 	ProcessDelay     = `process.delay by pid,process,reason`
 	ProcessIO        = `process.io by pid,process,direction`
+	ProcessCallBytes = `process.calls.bytes by pid,process,direction`
 	ProcessIOClass   = `process.io.priority by pid,process,class`
 	ProcessInfo      = `process.info by pid,process,cgroup,command`
 	ProcessRSS       = `process.rss by pid,process`

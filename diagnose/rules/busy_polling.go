@@ -6,6 +6,7 @@ import (
 	"culprit/diagnose"
 	"culprit/diagnose/facts"
 	"culprit/diagnose/phrase"
+	"culprit/diagnose/series"
 	"culprit/diagnose/threshold"
 )
 
@@ -16,7 +17,9 @@ func busyPolling() diagnose.Rule {
 		ID: "busy-polling", Checks: "programs that poll",
 		Needs: []string{facts.StackSamples, facts.StackRate},
 		Finds: []string{facts.ProcessCPU},
-		Uses:  []string{facts.CPUTime, facts.ProcessSwitches}, Traced: []string{facts.FailedCalls},
+		Uses: []string{facts.CPUTime, facts.ProcessSwitches, facts.ProcessCallBytes,
+			facts.FlowBytes},
+		Traced: []string{facts.FailedCalls},
 		Check: func(l *diagnose.Look) {
 			k, t := facts.SamplesOf(l), l.Table(facts.ProcessCPU)
 			if !k.Enough(nil) {
@@ -60,10 +63,7 @@ func pollerOf(l *diagnose.Look, k *facts.Samples, p facts.Program) (*poller, boo
 			o.empty[r.Word("syscall")] += v
 		}
 	}
-	empty := map[string]bool{}
-	for call, rate := range o.empty {
-		empty[call] = rate >= threshold.PollEmpty
-	}
+	empty := o.findNothing(l)
 	want := k.OfProgram(p)
 	named, enters := 0.0, 0.0
 	for _, r := range k.Rows {
@@ -87,6 +87,21 @@ func pollerOf(l *diagnose.Look, k *facts.Samples, p facts.Program) (*poller, boo
 	}
 	o.cost = facts.Total(o.calls)
 	return o, o.cost > 0 && o.cost >= threshold.PollShare*o.cpu
+}
+
+// findNothing returns the calls that nearly always find nothing. Event loops read until there is
+// nothing more, and then sleep: they move data, or sleep about as often.
+func (o *poller) findNothing(l *diagnose.Look) map[string]bool {
+	n := l.Table(facts.ProcessSwitches)
+	sleeps := series.Or(n.Mean(n.Sum(n.Where("process", o.program.Name, "type", "voluntary")),
+		o.s.Mask), 0)
+	moved := facts.BytesMoved(l, o.program.Name, o.s.Mask)
+	empty := map[string]bool{}
+	for call, rate := range o.empty {
+		empty[call] = rate >= threshold.PollEmpty && rate >= threshold.PollSleeps*sleeps &&
+			moved < threshold.PollBytes*rate
+	}
+	return empty
 }
 
 // readsOrAccepts reports whether a call that fails with EAGAIN found nothing to read.

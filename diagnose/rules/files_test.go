@@ -20,6 +20,7 @@ var partOf = map[string]string{
 	"link_saturated_divide.go":   "link_saturated.go",
 	"lock_convoy_holder.go":      "lock_convoy.go",
 	"memory_cgroup.go":           "memory_pressure.go",
+	"memory_growing_kernel.go":   "memory_growing.go",
 }
 
 // TestRulesAreApart: each rule has a file of its own, and no rule uses what another rule's file

@@ -11,13 +11,14 @@ import (
 	"culprit/measure"
 )
 
-// memoryGrowing finds a process that takes more and more memory, so that none will be left soon.
+// memoryGrowing finds a process, or a kind of memory that belongs to none, that takes more and more
+// memory, so that none will be left soon.
 func memoryGrowing() diagnose.Rule {
 	return diagnose.Rule{
 		ID: "memory-growing", Checks: "memory growth",
 		Needs: []string{facts.MemorySize},
 		Finds: []string{facts.ProcessRSS},
-		Uses:  []string{facts.ProcessInfo},
+		Uses:  []string{facts.ProcessInfo, facts.FilesystemSize, facts.CacheBytes},
 		Check: func(l *diagnose.Look) {
 			size := l.Table(facts.MemorySize)
 			available, anon := size.One("kind", "available"), size.One("kind", "anon")
@@ -36,6 +37,10 @@ func memoryGrowing() diagnose.Rule {
 			}
 			if top != nil && available.Last() <= threshold.GrowSoon*most {
 				accuseGrowth(l, top, available, most, taken)
+			}
+			if g := growingKind(size); g.rate > 0 &&
+				available.Last() <= threshold.GrowSoon*g.rate {
+				g.accuse(l, available)
 			}
 		},
 	}

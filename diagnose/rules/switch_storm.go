@@ -19,7 +19,7 @@ func switchStorm() diagnose.Rule {
 	return diagnose.Rule{
 		ID: "switch-storm", Checks: "context switches",
 		Finds: []string{facts.ProcessSwitches, facts.ProcessCPU},
-		Uses:  []string{facts.ProcessSleepers},
+		Uses:  []string{facts.ProcessSleepers, facts.ProcessCallBytes, facts.FlowBytes},
 		Check: func(l *diagnose.Look) {
 			t := l.Table(facts.ProcessSwitches)
 			var storm []switcher
@@ -45,8 +45,8 @@ type switcher struct {
 	s       diagnose.Period
 }
 
-// switcherOf returns what a program that switches very often does; false for others, and for
-// programs that wait for a device each time.
+// switcherOf returns what a program that switches very often does; false for others, for programs
+// that wait for a device each time, and for those that move much data with each switch.
 func switcherOf(l *diagnose.Look, p facts.Program) (switcher, bool) {
 	t, cpu := l.Table(facts.ProcessSwitches), l.Table(facts.ProcessCPU)
 	rows := cpu.Where("process", p.Name)
@@ -63,7 +63,8 @@ func switcherOf(l *diagnose.Look, p facts.Program) (switcher, bool) {
 	w := switcher{program: p, s: s, rate: t.Mean(p.Series, s.Mask), cpu: cpu.Mean(used, s.Mask),
 		kernel: facts.KernelShare(facts.Program{Rows: rows}, s.Mask),
 		sleeps: sleepsIn(l, p.Name, s.Mask)}
-	return w, !facts.BlockedKind(w.sleeps, "", "", "").OnDevice()
+	return w, !facts.BlockedKind(w.sleeps, "", "", "").OnDevice() &&
+		facts.BytesMoved(l, p.Name, s.Mask) < threshold.SwitchBytes*w.rate
 }
 
 // ownCode returns the rows of CPU time outside the kernel.

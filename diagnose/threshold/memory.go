@@ -71,6 +71,7 @@ const (
 	GrowAnon   = 0.5
 	GrowSoon   = 600.0
 	GrowUrgent = 120.0
+	GrowPart   = 0.5
 )
 
 func growing() []Threshold {
@@ -83,6 +84,8 @@ func growing() []Threshold {
 			"until none is available; what takes longer can be seen in the history"),
 		edge("GrowUrgent", GrowUrgent, "s", 115, 125,
 			"until none is available: too short for a person to look"),
+		edge("GrowPart", GrowPart, "share of the growth", 0.48, 0.52,
+			"of shared or kernel memory; a file system or slab that has it is named"),
 	}
 }
 

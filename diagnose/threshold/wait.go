@@ -44,6 +44,7 @@ const (
 	SwitchCPU     = 0.2
 	SwitchMuch    = 0.5
 	SwitchPartner = 0.5
+	SwitchBytes   = 4096.0
 )
 
 func switches() []Threshold {
@@ -62,6 +63,8 @@ func switches() []Threshold {
 			"of the program and its partners: half a CPU does no other work"),
 		edge("SwitchPartner", SwitchPartner, "share of the rate of the first", 0.48, 0.52,
 			"programs that wake each other switch equally often"),
+		edge("SwitchBytes", SwitchBytes, "B per switch", 4000, 4200,
+			"that the program reads and writes; from here on it moves data, in place of messages"),
 	}
 }
 
