@@ -140,8 +140,8 @@ func TestCompared(t *testing.T) {
 // that is new must be decided upon here.
 func TestFieldsThatAreTheSameOnAllHosts(t *testing.T) {
 	same := []string{
-		"access", "action", "by", "cache", "counter", "direction", "error", "event", "kind", "level",
-		"members", "mode", "operation", "part", "protocol", "reason", "resource", "scope",
+		"access", "action", "by", "cache", "counter", "direction", "error", "event", "file", "kind",
+		"level", "members", "mode", "operation", "part", "protocol", "reason", "resource", "scope",
 		"state", "vector", "window",
 	}
 	for _, st := range exportedStats() {
