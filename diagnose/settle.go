@@ -1,6 +1,7 @@
 package diagnose
 
 import (
+	"cmp"
 	"sort"
 	"strings"
 )
@@ -44,12 +45,12 @@ func (f *Finding) score() float64 {
 // report.
 func settle(rep *Report, set RuleSet, looks []*Look, tables Tables) {
 	var all []*Finding
-	resource := map[string]string{} // of a rule
-	accused := map[string]bool{}    // resources with a fault, or with a rule that could not check
+	about := map[string]string{} // resource of a rule
+	accused := map[string]bool{} // resources with a fault, or with a rule that could not check
 	because := map[string][]string{}
 	seen := map[string]bool{}
 	for _, l := range looks {
-		resource[l.rule.ID] = l.rule.Resource
+		about[l.rule.ID] = cmp.Or(l.rule.Resource, l.rule.About)
 		rep.Missing = append(rep.Missing, l.missing...)
 		if l.unchecked {
 			accused[l.rule.Resource] = true
@@ -67,7 +68,7 @@ func settle(rep *Report, set RuleSet, looks []*Look, tables Tables) {
 			seen[f.ID] = true
 			all = append(all, f)
 			if f.Severity != Low {
-				accused[l.rule.Resource] = true
+				accused[about[l.rule.ID]] = true
 			}
 		}
 		for _, e := range l.fine {
@@ -104,7 +105,7 @@ func settle(rep *Report, set RuleSet, looks []*Look, tables Tables) {
 	for _, f := range all {
 		f.Exonerated = []string{}
 		for _, r := range ruledOut {
-			if r != resource[f.Rule] {
+			if r != about[f.Rule] {
 				f.Exonerated = append(f.Exonerated, r)
 			}
 		}

@@ -14,7 +14,7 @@ import (
 // down the traffic of their disks. A check that somebody asked for is no fault.
 func arrayDegraded() diagnose.Rule {
 	return diagnose.Rule{
-		ID: "array-degraded", Checks: "md arrays",
+		ID: "array-degraded", Checks: "md arrays", About: "disk",
 		Finds: []string{facts.ArrayMissing},
 		Uses:  []string{facts.ArraySync},
 		Check: func(l *diagnose.Look) {

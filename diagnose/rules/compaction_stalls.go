@@ -14,7 +14,7 @@ import (
 // background (kcompactd) stalls nobody.
 func compactionStalls() diagnose.Rule {
 	return diagnose.Rule{
-		ID: "compaction-stalls", Checks: "memory compaction",
+		ID: "compaction-stalls", Checks: "memory compaction", About: "memory",
 		Needs: []string{facts.MemoryCompaction},
 		Uses: []string{facts.ProcessDelay, facts.Pressure, facts.MemoryScan,
 			facts.MemorySize},

@@ -14,7 +14,7 @@ import (
 // end of a request.
 func diskHangs() diagnose.Rule {
 	return diagnose.Rule{
-		ID: "disk-hangs", Checks: "hanging disks",
+		ID: "disk-hangs", Checks: "hanging disks", About: "disk",
 		Finds: []string{facts.DiskInflight, facts.DiskOps},
 		Uses: []string{facts.DiskInfo, facts.DiskName, facts.DiskBusy, facts.DiskQueue, facts.DiskWait,
 			facts.DiskBytes, facts.Pressure, facts.Blocked},

@@ -13,7 +13,7 @@ import (
 // request to them waits, and no disk is busy. A snapshot suspends its origin for a moment.
 func diskSuspended() diagnose.Rule {
 	return diagnose.Rule{
-		ID: "disk-suspended", Checks: "suspended devices",
+		ID: "disk-suspended", Checks: "suspended devices", About: "disk",
 		Finds: []string{facts.DiskSuspended},
 		Uses:  []string{facts.DiskName, facts.ProcessBlocked},
 		Check: func(l *diagnose.Look) {

@@ -15,7 +15,7 @@ import (
 // memory, so that none will be left soon.
 func memoryGrowing() diagnose.Rule {
 	return diagnose.Rule{
-		ID: "memory-growing", Checks: "memory growth",
+		ID: "memory-growing", Checks: "memory growth", About: "memory",
 		Needs: []string{facts.MemorySize},
 		Finds: []string{facts.ProcessRSS},
 		Uses:  []string{facts.ProcessInfo, facts.FilesystemSize, facts.CacheBytes},

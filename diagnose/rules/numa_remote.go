@@ -15,7 +15,7 @@ import (
 // allocated there, or the kernel's samples show that they use it there.
 func numaRemote() diagnose.Rule {
 	return diagnose.Rule{
-		ID: "numa-remote", Checks: "memory of other NUMA nodes",
+		ID: "numa-remote", Checks: "memory of other NUMA nodes", About: "memory",
 		Finds: []string{facts.NUMAMemory},
 		Uses:  []string{facts.NUMABalancing},
 		Check: func(l *diagnose.Look) {

@@ -14,7 +14,7 @@ import (
 // earlier, and each one is read back when it is touched.
 func swapInIdle() diagnose.Rule {
 	return diagnose.Rule{
-		ID: "swap-in-idle", Checks: "swapped pages of an idle machine",
+		ID: "swap-in-idle", Checks: "swapped pages of an idle machine", About: "memory",
 		Needs: []string{facts.MemorySwap, facts.MemorySize},
 		Uses: []string{facts.ProcessDelay, facts.Pressure, facts.ProcessFaults, facts.DiskBusy,
 			facts.DiskOps, facts.DiskWait, facts.DiskQueue, facts.DiskBytes},
