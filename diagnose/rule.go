@@ -5,8 +5,8 @@ type Rule struct {
 	ID       string // never changes: programs rely on it
 	Checks   string // what it checks, for Report.Checked: "cpu", "interrupt work of single cpus"
 	Resource string // cpu memory disk network: ruled out when all its rules call Fine; "" none
-	// About is the resource that the findings of a rule without Resource are about; "" none. They do
-	// not list it as ruled out, and above low severity it is not.
+	// About is the resource that the findings of a rule without Resource are about; "" none. They
+	// do not list it as ruled out, and above low severity it is not.
 	About string
 
 	// Needs are required queries whose answers have rows on every machine. An answer without rows
