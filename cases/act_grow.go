@@ -6,11 +6,16 @@ import (
 	"os"
 )
 
-// actGrow takes memory at a rate and writes to each page. From a size on it uses what it has again.
+// actGrow takes memory at a rate and writes to each page, or takes that of a file. From a size on it
+// uses what it has again.
 func actGrow(ctx context.Context, f *flag.FlagSet, args []string, t *tally) error {
 	rate := f.Float64("rate", 100e6, "bytes a second")
 	most := f.Int("most", 0, "bytes to take; it is ready when it has them. 0: no limit")
+	in := f.String("file", "", "a file that takes it, in place of the program")
 	f.Parse(args)
+	if *in != "" {
+		return growFile(ctx, *in, *rate, *most, t)
+	}
 	const piece = 1 << 20
 	var have [][]byte
 	take := func() {
@@ -39,6 +44,30 @@ func actGrow(ctx context.Context, f *flag.FlagSet, args []string, t *tally) erro
 			}
 		}
 		t.done(piece, 0)
+	}
+}
+
+// growFile writes a file at a rate. From a size on it begins again at its start.
+func growFile(ctx context.Context, name string, rate float64, most int, t *tally) error {
+	file, err := os.Create(name)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	b := make([]byte, 1<<20)
+	t.ready()
+	p := &pace{rate: rate / float64(len(b))}
+	for at := int64(0); ; at += int64(len(b)) {
+		if err := p.wait(ctx, 1); err != nil {
+			return err
+		}
+		if most > 0 && at >= int64(most) {
+			at = 0
+		}
+		if _, err := file.WriteAt(b, at); err != nil {
+			return err
+		}
+		t.done(int64(len(b)), 0)
 	}
 }
 

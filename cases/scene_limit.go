@@ -139,10 +139,13 @@ func reachedStories() []Story {
 			build: queueing(1)},
 		{Name: "io-limit", Twin: "io-busy", Needs: needIOLimit,
 			Help:  "a process in a cgroup that may write 1 MB/s wants to write 20",
-			build: writing(1 << 20)},
+			build: writing(1<<20, 0)},
 		{Name: "io-busy", Needs: needIOLimit,
 			Help:  "the same in a cgroup that may write 200 MB/s",
-			build: writing(200 << 20)},
+			build: writing(200<<20, 0)},
+		{Name: "io-limit-operations", Twin: "io-busy", Needs: needIOLimit,
+			Help:  "a process in a cgroup that may write 50 times a second wants to write 250 times",
+			build: writing(0, 50)},
 		{Name: "inotify-limit", Twin: "inotify-busy",
 			Help:  "a user has all inotify instances that he may have, and wants more",
 			build: watching(0)},
@@ -315,26 +318,37 @@ func needIOLimit() string {
 	return ""
 }
 
-func writing(limit int64) func(*Lab, *Scene, Options) {
+// writing has a process that writes past the page cache, in a cgroup with a limit in bytes per
+// second or in operations per second. 0: none.
+func writing(bytes, operations int64) func(*Lab, *Scene, Options) {
 	return func(l *Lab, sc *Scene, _ Options) {
 		disk, err := diskOf(l.dir)
 		l.fail(err)
 		number, err := os.ReadFile("/sys/block/" + disk + "/dev")
 		l.fail(err)
 		g := l.Cgroup(ioController(), "writers")
-		d := sc.load(Program{Name: "writer", Act: "write", Into: []*Cgroup{g}, Args: []string{
-			"-file", filepath.Join(l.dir, "writer.data"), "-depth", "2", "-block", "65536",
-			"-rate", "20e6"}})
-		device := strings.TrimSpace(string(number)) // limited when its file is there
-		if g.V2 {
-			g.Set("io.max", fmt.Sprintf("%s wbps=%d", device, limit))
-		} else {
-			g.Set("blkio.throttle.write_bps_device", fmt.Sprintf("%s %d", device, limit))
+		wanted, block := 20e6, 65536
+		if operations > 0 {
+			wanted, block = 1e6, 4096
 		}
-		written := Range{What: "written", Low: 0.8e6, High: 1.4e6, Unit: "byte/s",
+		d := sc.load(Program{Name: "writer", Act: "write", Into: []*Cgroup{g}, Args: []string{
+			"-file", filepath.Join(l.dir, "writer.data"), "-depth", "2", "-block",
+			fmt.Sprint(block), "-rate", fmt.Sprint(wanted)}})
+		device := strings.TrimSpace(string(number)) // limited when its file is there
+		limit, file := bytes, [2]string{"wbps", "blkio.throttle.write_bps_device"}
+		if operations > 0 {
+			limit, file = operations, [2]string{"wiops", "blkio.throttle.write_iops_device"}
+		}
+		if g.V2 {
+			g.Set("io.max", fmt.Sprintf("%s %s=%d", device, file[0], limit))
+		} else {
+			g.Set(file[1], fmt.Sprintf("%s %d", device, limit))
+		}
+		allowed := float64(max(bytes, operations*int64(block)))
+		written := Range{What: "written", Low: 0.76 * allowed, High: 1.34 * allowed, Unit: "byte/s",
 			Read: func() (float64, time.Time) { c := d.Count(); return float64(c.Bytes), c.At }}
-		if limit > 20e6 {
-			written.Low, written.High = 10e6, 22e6
+		if allowed > wanted {
+			written.Low, written.High = 0.5*wanted, 1.1*wanted
 			sc.Truth = Truth{Never: []string{"limit-reached", "io-stalled"}}
 		} else {
 			sc.Truth = Truth{Rule: "limit-reached", Kind: []string{"cgroup"},

@@ -2,6 +2,7 @@ package cases
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
 	"time"
 )
@@ -57,6 +58,11 @@ func waitStories() []Story {
 			build: growingScene(256 << 20),
 		},
 		{
+			Name: "memory-files", Twin: "memory-used", Needs: func() string { return needTool("mount") },
+			Help:  "a program writes 150 MB more each second to a file in tmpfs",
+			build: tmpfsScene,
+		},
+		{
 			Name: "datagrams-refused", Twin: "datagrams-read", Light: true,
 			Help:  "a program sends datagrams to a port on which nobody listens",
 			build: refusedScene(false),
@@ -93,6 +99,20 @@ func growingScene(most int) func(*Lab, *Scene, Options) {
 		sc.Truth = Truth{Rule: "memory-growing", Kind: []string{"process"}, Names: []string{d.Name},
 			PID: d.PID, Lowest: "low", Expect: []Range{used}}
 	}
+}
+
+func tmpfsScene(l *Lab, sc *Scene, _ Options) {
+	mount := filepath.Join(l.Dir(), "scratch")
+	if l.err == nil {
+		l.fail(os.Mkdir(mount, 0o777))
+	}
+	l.tool("mount", "-t", "tmpfs", "-o", "size=200g", "scratch", mount)
+	d := sc.load(Program{Name: "exporter", Act: "grow",
+		Args: []string{"-rate", "150e6", "-file", filepath.Join(mount, "dump")}})
+	sc.try("df -h %s; grep Shmem: /proc/meminfo", mount)
+	sc.Truth = Truth{Rule: "memory-growing", Kind: []string{"filesystem"}, Names: []string{mount},
+		Lowest: "low", Expect: []Range{{What: "written", Low: 120e6, High: 160e6, Unit: "byte/s",
+			Read: func() (float64, time.Time) { c := d.Count(); return float64(c.Bytes), c.At }}}}
 }
 
 func refusedScene(heard bool) func(*Lab, *Scene, Options) {
