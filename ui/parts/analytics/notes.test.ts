@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { Note } from "../../data/api";
-import { flagsOf, flagText, gathered, isGrave, linesOf, unreadLines } from "./notes";
+import { flagAt, flagsOf, flagText, gathered, isGrave, linesOf, unreadLines } from "./notes";
 
 const note = (at_ms: number, text = "x", kind: Note["kind"] = "note"): Note => ({
   at_ms,
@@ -20,6 +20,16 @@ describe("flags", () => {
   it("of near moments are one, just within 44 pixels", () => {
     expect(flagsOf([note(1100), note(1143)], 1000, 2000, 1000).length).toBe(1);
     expect(flagsOf([note(1100), note(1144)], 1000, 2000, 1000).length).toBe(2);
+  });
+  it("are found by a moment, also after they have become one with others", () => {
+    const notes = [note(1100), note(1150), note(1500, "grave")];
+    const before = flagsOf(notes, 1000, 2000, 1000);
+    const later = flagsOf(notes, 1000, 3000, 1000);
+    expect([before.length, later.length]).toEqual([3, 2]);
+    for (const flags of [before, later])
+      expect(flagAt(flags, 1500)!.notes.map((n) => n.text)).toEqual(["grave"]);
+    expect(flagAt(later, 1150)).toBe(flagAt(later, 1100));
+    expect(flagAt(later, Number.NaN)).toBeUndefined();
   });
   it("at the end are not cut off", () =>
     expect(flagsOf([note(2000)], 1000, 2000, 1000)[0]!.x).toBe(956));

@@ -40,6 +40,11 @@ export function flagsOf(notes: readonly Note[], from: number, to: number, width:
   return flags;
 }
 
+/** The flag that has the notes of a moment; undefined: none. */
+export function flagAt(flags: readonly Flag[], at: number): Flag | undefined {
+  return flags.find((f) => f.notes.some((n) => n.at_ms === at));
+}
+
 const short: Record<Note["kind"], string> = {
   note: "",
   deploy: "deploy: ",
