@@ -6,8 +6,8 @@ import (
 	"os"
 )
 
-// actGrow takes memory at a rate and writes to each page, or takes that of a file. From a size on it
-// uses what it has again.
+// actGrow takes memory at a rate and writes to each page, or takes that of a file. From a size on
+// it uses what it has again.
 func actGrow(ctx context.Context, f *flag.FlagSet, args []string, t *tally) error {
 	rate := f.Float64("rate", 100e6, "bytes a second")
 	most := f.Int("most", 0, "bytes to take; it is ready when it has them. 0: no limit")
