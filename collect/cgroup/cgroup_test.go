@@ -144,7 +144,10 @@ func TestCgroupsVersion1(t *testing.T) {
 		},
 	)
 	for k, v := range map[string]float64{"cgroup.cpu|/a|usr": 0.75 * 1.01e9, "cgroup.cpu|/a|sys": 0.25 * 1.01e9, "cgroup.periods|/a|total": 10, "cgroup.periods|/a|throttled": 3,
-		"cgroup.throttled|/a": 1e5, "cgroup.memory.events|/a|max": 4, "cgroup.pids.refusals|/a": 11, "cgroup.memory.events|/a|oom_kill": 2, "cgroup.io.operations|/a|254:0|write": 49, "cgroup.io|/a|254:0|read": 1000, "cgroup.io|/a|8:0|read": 7} {
+		"cgroup.throttled|/a": 1e5, "cgroup.memory.events|/a|max": 4,
+		"cgroup.pids.refusals|/a": 11, "cgroup.memory.events|/a|oom_kill": 2,
+		"cgroup.io.operations|/a|254:0|write": 49, "cgroup.io|/a|254:0|read": 1000,
+		"cgroup.io|/a|8:0|read": 7} {
 		levels[k] = v
 	}
 	collecttest.Expect(t, again(m), "", levels)

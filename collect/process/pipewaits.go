@@ -26,7 +26,8 @@ type pipeWait struct {
 // noPipeWait is that of threads that wait for something else.
 var noPipeWait = &pipeWait{} // table: only read
 
-// pipeReading finds who waits to write to a pipe, and who has its other end.
+// pipeReading finds the processes that wait to write to a pipe, and the process that has its read
+// end open.
 type pipeReading struct {
 	waits []pipeWriter
 	from  int          // of the processes with which the next reading begins

@@ -12,7 +12,7 @@ func Entitled(all []*Weighed) (entitled []float64, sum float64) {
 			at = at.child(p)
 		}
 		at.task, at.wants = i, w.Used+w.Waited
-		at.weight *= max(at.wants, 1) // so many of its threads compete at any moment
+		at.weight *= max(at.wants, 1) // wants is the number of its threads that run or wait
 	}
 	top.collect()
 	top.got = sum
