@@ -71,6 +71,17 @@ func (c Entry) String() string {
 	return "in the program"
 }
 
+// EnoughSamples returns the samples of a rule that needs them. False when there are too few: the
+// report then has the rule as not checked.
+func EnoughSamples(l *diagnose.Look) (*Samples, bool) {
+	k := SamplesOf(l)
+	if !k.Enough(nil) {
+		l.Unchecked("CPUs were sampled too briefly, or the sampling rate is unknown")
+		return nil, false
+	}
+	return k, true
+}
+
 // SamplesOf returns the samples, nil when there are none.
 func SamplesOf(l *diagnose.Look) *Samples {
 	t := l.Table(StackSamples)

@@ -21,9 +21,9 @@ func busyPolling() diagnose.Rule {
 			facts.FlowBytes},
 		Traced: []string{facts.FailedCalls},
 		Check: func(l *diagnose.Look) {
-			k, t := facts.SamplesOf(l), l.Table(facts.ProcessCPU)
-			if !k.Enough(nil) {
-				l.Unchecked("CPUs were sampled too briefly, or the sampling rate is unknown")
+			t := l.Table(facts.ProcessCPU)
+			k, ok := facts.EnoughSamples(l)
+			if !ok {
 				return
 			}
 			for _, p := range facts.Programs(t, t.Rows, nil) {

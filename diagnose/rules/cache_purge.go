@@ -19,9 +19,8 @@ func cachePurge() diagnose.Rule {
 		Needs: []string{facts.StackSamples, facts.StackRate},
 		Uses:  []string{facts.CacheEntries, facts.ProcessCPU},
 		Check: func(l *diagnose.Look) {
-			k := facts.SamplesOf(l)
-			if !k.Enough(nil) {
-				l.Unchecked("CPUs were sampled too briefly, or the sampling rate is unknown")
+			k, ok := facts.EnoughSamples(l)
+			if !ok {
 				return
 			}
 			for _, g := range purgesOf(k) {

@@ -18,9 +18,8 @@ func kernelFunction() diagnose.Rule {
 		ID: "kernel-function", Checks: "functions of the kernel",
 		Needs: []string{facts.StackSamples, facts.StackRate},
 		Check: func(l *diagnose.Look) {
-			k := facts.SamplesOf(l)
-			if !k.Enough(nil) {
-				l.Unchecked("CPUs were sampled too briefly, or the sampling rate is unknown")
+			k, ok := facts.EnoughSamples(l)
+			if !ok {
 				return
 			}
 			var cpus []string

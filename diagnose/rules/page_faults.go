@@ -20,9 +20,9 @@ func pageFaults() diagnose.Rule {
 		Finds: []string{facts.ProcessMinor, facts.ProcessCPU},
 		Uses:  []string{facts.ProcessRSS, facts.CPUTime, facts.Forks},
 		Check: func(l *diagnose.Look) {
-			k, t := facts.SamplesOf(l), l.Table(facts.ProcessMinor)
-			if !k.Enough(nil) {
-				l.Unchecked("CPUs were sampled too briefly, or the sampling rate is unknown")
+			t := l.Table(facts.ProcessMinor)
+			k, ok := facts.EnoughSamples(l)
+			if !ok {
 				return
 			}
 			for _, p := range facts.Programs(t, t.Rows, nil) {

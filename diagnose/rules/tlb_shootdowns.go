@@ -19,9 +19,9 @@ func tlbShootdowns() diagnose.Rule {
 		Finds: []string{facts.Interrupts, facts.ProcessCPU},
 		Uses:  []string{facts.CPUTime},
 		Check: func(l *diagnose.Look) {
-			k, t := facts.SamplesOf(l), l.Table(facts.Interrupts)
-			if !k.Enough(nil) {
-				l.Unchecked("CPUs were sampled too briefly, or the sampling rate is unknown")
+			t := l.Table(facts.Interrupts)
+			k, ok := facts.EnoughSamples(l)
+			if !ok {
 				return
 			}
 			rate := t.Sum(t.Where("irq", "TLB"))
