@@ -205,6 +205,22 @@ func (l *Lab) Cgroup(controller, name string) *Cgroup {
 	return g
 }
 
+// Child makes a group below this one.
+func (g *Cgroup) Child(controller, name string) *Cgroup {
+	c := &Cgroup{lab: g.lab, V2: g.V2, Name: g.Name + "/" + name,
+		Path: filepath.Join(g.Path, name)}
+	if g.lab.err != nil {
+		return c
+	}
+	if g.V2 {
+		g.lab.fail(enableController(g.Path, controller))
+	}
+	if err := os.Mkdir(c.Path, 0o755); err != nil {
+		g.lab.fail(fmt.Errorf("make cgroup: %w", err))
+	}
+	return c
+}
+
 // Set writes one of the group's files.
 func (g *Cgroup) Set(file, value string) {
 	if g.lab.err != nil {

@@ -291,7 +291,12 @@ func remove(run string, bad io.Writer) {
 		}
 	}
 	for _, root := range cgroupRoots() {
-		groups, _ := filepath.Glob(filepath.Join(root, run+"-*"))
+		groups, _ := filepath.Glob(filepath.Join(root, run+"-*", "*", "cgroup.procs"))
+		for i, file := range groups { // groups below others go first
+			groups[i] = filepath.Dir(file)
+		}
+		own, _ := filepath.Glob(filepath.Join(root, run+"-*"))
+		groups = append(groups, own...)
 		for _, g := range groups {
 			err := unix.Rmdir(g)
 			// Killed tasks leave their cgroup a little later.

@@ -126,7 +126,7 @@ func Catalogue() []Story {
 		pathStories(),
 		writebackStories(),
 		swapStories(), trackStories(), deviceStories(),
-		crashStories(), damageStories(), pipeStories(),
+		crashStories(), damageStories(), pipeStories(), groupStories(),
 	)
 }
 

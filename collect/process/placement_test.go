@@ -82,6 +82,37 @@ func TestSleepers(t *testing.T) {
 	collecttest.Expect(t, m.next(), "process.sleepers", nil)
 }
 
+// Threads that use one CPU together are sampled though they switch rarely; those that use more are
+// not.
+func TestSleepersInTurn(t *testing.T) {
+	files := map[string]string{}
+	for _, p := range []fakeProcess{{pid: 7, comm: "ruby", threads: 2, start: 600},
+		{pid: 8, comm: "build", threads: 2, start: 600}} {
+		files = merge(files, p.files("50 6 7", 1, 2, 3))
+		for tid := p.pid; tid <= 10*p.pid; tid += 9 * p.pid {
+			name := fmt.Sprintf("proc/%d/task/%d/", p.pid, tid)
+			files = merge(files, map[string]string{name + "wchan": "futex_wait_queue",
+				name + "stat":      fakeProcess{pid: tid, comm: "t", start: 600}.stat(),
+				name + "schedstat": "50 6 7\n",
+				name + "status": "voluntary_ctxt_switches:\t3\n" +
+					"nonvoluntary_ctxt_switches:\t4\n"})
+		}
+	}
+	m := newProcessMachine(t, files)
+	m.Read(true)
+	use := func(pid, ticks int, comm string) map[string]string {
+		const half = "500000050 6 8\n"
+		p := fakeProcess{pid: pid, comm: comm, threads: 2, start: 600, usr: ticks}
+		return map[string]string{fmt.Sprintf("proc/%d/task/%d/schedstat", pid, pid): half,
+			fmt.Sprintf("proc/%d/task/%d/schedstat", pid, 10*pid): half,
+			fmt.Sprintf("proc/%d/schedstat", pid):                 half,
+			fmt.Sprintf("proc/%d/stat", pid):                      p.stat()}
+	}
+	m.Put(merge(use(7, 100, "ruby"), use(8, 150, "build")))
+	collecttest.Expect(t, m.next(), "process.sleepers", map[string]float64{
+		"process.sleepers|7|ruby|futex_wait_queue": 2})
+}
+
 func TestWaitingSleepers(t *testing.T) {
 	writer := fakeProcess{pid: 7, comm: "writer", start: 600, state: "D"}
 	idle := fakeProcess{pid: 8, comm: "idle", start: 600, state: "D"}

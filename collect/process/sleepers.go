@@ -9,9 +9,9 @@ import (
 	"culprit/measure"
 )
 
-// sleeperReading samples where threads sleep: those of processes that switch very often, and those
-// that are in uninterruptible sleep just now and ran within the interval. process.blocked has the
-// ones that did not run.
+// sleeperReading samples where threads sleep: those of processes that switch very often or whose
+// threads together use one CPU, and those that are in uninterruptible sleep just now and ran within
+// the interval. process.blocked has the ones that did not run.
 type sleeperReading struct {
 	sample []*process // most switches first
 	counts []sleepCount
@@ -27,6 +27,8 @@ type sleepCount struct {
 const (
 	// switchesOften is the voluntary switches per second from which a process is sampled.
 	switchesOften = 2000
+	// turnsLeast and turnsMost are the CPUs between which several threads are sampled.
+	turnsLeast, turnsMost = 0.9, 1.1
 	// mostSleepers is how many processes one reading samples, the busiest ones.
 	mostSleepers = 16
 	// mostSleepThreads is how many threads of each.
@@ -43,16 +45,16 @@ func (r *processReading) putSleepers(out *collect.Out) {
 	}
 	s := &r.sleepers
 	s.sample = s.sample[:0]
-	least := switchesOften * float64(out.Over().Span()) / float64(measure.Second)
+	span := float64(out.Over().Span())
 	for _, p := range r.procs {
-		if p.ran && !p.dead && !p.stat.kernel && p.delta.voluntary >= least {
+		if p.ran && !p.dead && !p.stat.kernel && sampled(p, span) {
 			s.sample = append(s.sample, p)
 		}
 	}
 	slices.SortStableFunc(s.sample, func(a, b *process) int {
 		return cmp.Compare(b.delta.voluntary, a.delta.voluntary)
 	})
-	r.putWaiting(out, t, least)
+	r.putWaiting(out, t, span)
 	for _, p := range s.sample[:min(len(s.sample), mostSleepers)] {
 		s.counts = s.counts[:0]
 		if !p.split {
@@ -71,11 +73,19 @@ func (r *processReading) putSleepers(out *collect.Out) {
 	s.turn++
 }
 
-// putWaiting puts threads in uninterruptible sleep of processes that switch less often than least.
-func (r *processReading) putWaiting(out *collect.Out, t *collect.Table, least float64) {
+// sampled reports whether the threads of a process are sampled: it switches very often in span
+// nanoseconds, or its threads use one CPU together, as those do that take turns under a lock.
+func sampled(p *process, span float64) bool {
+	used := p.delta.usr + p.delta.sys
+	return p.delta.voluntary >= switchesOften*span/float64(measure.Second) ||
+		len(p.threads) > 1 && used >= turnsLeast*span && used <= turnsMost*span
+}
+
+// putWaiting puts threads in uninterruptible sleep of processes that are not sampled.
+func (r *processReading) putWaiting(out *collect.Out, t *collect.Table, span float64) {
 	s, left := &r.sleepers, mostWaiting
 	for _, p := range r.procs {
-		if !p.ran || p.dead || p.stat.kernel || p.delta.voluntary >= least {
+		if !p.ran || p.dead || p.stat.kernel || sampled(p, span) {
 			continue
 		}
 		s.counts = s.counts[:0]

@@ -139,8 +139,9 @@ func (Processes) Stats() []measure.Stat {
 				"if the lock does not name it"}, word("wchan", "kernel function in which the "+
 				"holder sleeps; empty: it runs, or is not known"))),
 		level("process.sleepers", measure.Count, "sampled threads that sleep at the moment of "+
-			"the reading: of processes with more than 2,000 voluntary switches per second, and "+
-			"those in uninterruptible sleep (D) that ran within the interval",
+			"the reading: of processes with more than 2,000 voluntary switches per second or "+
+			"whose threads use one CPU together, and those in uninterruptible sleep (D) that ran "+
+			"within the interval",
 			with(word("wchan", "kernel function (/proc/PID/wchan)"))),
 		level("process.pipe.waiters", measure.Count, "threads that wait at the moment of the "+
 			"reading until somebody reads the pipe, FIFO or AF_UNIX socket that they write to",

@@ -18,9 +18,10 @@ import (
 func cpuOneSaturated() diagnose.Rule {
 	return diagnose.Rule{
 		ID: "cpu-one-saturated", Checks: "single cpus and threads", Resource: "cpu",
-		Needs:   []string{facts.CPUTime},
-		Finds:   []string{facts.ProcessCPU},
-		Uses:    []string{facts.ThreadCPU, facts.ProcessThreads, facts.ProcessWait},
+		Needs: []string{facts.CPUTime},
+		Finds: []string{facts.ProcessCPU},
+		Uses: []string{facts.ThreadCPU, facts.ProcessThreads, facts.ProcessWait,
+			facts.ProcessSleepers},
 		Traced:  []string{facts.SoftirqTimes, facts.SoftirqTimeCost},
 		Sampled: []string{facts.StackSamples, facts.StackRate},
 		Check: func(l *diagnose.Look) {

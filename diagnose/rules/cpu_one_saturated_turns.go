@@ -2,6 +2,7 @@ package rules
 
 import (
 	"strconv"
+	"strings"
 
 	"culprit/diagnose"
 	"culprit/diagnose/facts"
@@ -10,8 +11,9 @@ import (
 )
 
 // turns returns the processes of which several threads together use one CPU, none of them most of
-// it, while other CPUs idle and they wait for no CPU: they run one at a time, as under the lock of
-// an interpreter. Threads that work independently do not add up to one CPU second after second.
+// it, while other CPUs idle and they wait for no CPU. Those that do not run sleep in futex(2): they
+// run one at a time, as under the lock of an interpreter. Threads that pause in another way may add
+// up to one CPU too.
 func turns(l *diagnose.Look, othersIdle func(int) bool) (all []hotThread) {
 	t, threads, waits := l.Table(facts.ProcessCPU), l.Table(facts.ThreadCPU),
 		l.Table(facts.ProcessWait)
@@ -40,7 +42,7 @@ func turns(l *diagnose.Look, othersIdle func(int) bool) (all []hotThread) {
 			return use[c] >= threshold.OneFull && use[c] <= threshold.OneWide && othersIdle(c) &&
 				series.AtOrZero(waiting, c) < threshold.TurnsWait
 		})
-		if !ok || s.Share() < threshold.TurnsShare {
+		if !ok || s.Share() < threshold.TurnsShare || !waitForOneAnother(l, pid, s.Mask) {
 			continue
 		}
 		number, _ := strconv.Atoi(pid)
@@ -48,6 +50,19 @@ func turns(l *diagnose.Look, othersIdle func(int) bool) (all []hotThread) {
 			s: s, sure: true, turns: n})
 	}
 	return all
+}
+
+// waitForOneAnother reports whether most threads of the process that sleep do so in futex(2).
+func waitForOneAnother(l *diagnose.Look, pid string, mask []bool) bool {
+	futex, all := 0.0, 0.0
+	for _, r := range l.Table(facts.ProcessSleepers).Where("pid", pid) {
+		n := series.Or(r.Part(mask), 0)
+		all += n
+		if strings.HasPrefix(r.Word("wchan"), "futex") {
+			futex += n
+		}
+	}
+	return futex > 0 && futex >= threshold.TurnsFutex*all
 }
 
 // sharedBy returns how many threads work, 0 if one of them uses most of a CPU.

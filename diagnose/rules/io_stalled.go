@@ -18,7 +18,7 @@ func ioStalled() diagnose.Rule {
 		ID: "io-stalled", Checks: "waiting for i/o",
 		Needs: []string{facts.Pressure, facts.DiskBusy},
 		Uses: []string{facts.Blocked, facts.ProcessStates, facts.CgroupPressure, facts.CgroupIO,
-			facts.ProcessIO, facts.ProcessInfo, facts.ProcessDelay, facts.ProcessSleepers},
+			facts.CgroupIOLimit, facts.CgroupOpsLimit, facts.ProcessIO, facts.ProcessInfo, facts.ProcessDelay, facts.ProcessSleepers},
 		Check: func(l *diagnose.Look) {
 			t, disks := l.Table(facts.Pressure), l.Table(facts.DiskBusy)
 			some := t.One("resource", "io", "scope", "some")
@@ -167,6 +167,28 @@ func proveStallOfGroup(f *diagnose.Finding, l *diagnose.Look, group *diagnose.Ro
 					phrase.Clean(r.Word("device")), phrase.Clean(r.Word("direction"))))
 		}
 	}
-	f.AddCaveat(0, "The counters do not show whether io.max or io.latency limits the cgroup, or "+
-		"its storage is slow.")
+	limited := false
+	for _, query := range []string{facts.CgroupIOLimit, facts.CgroupOpsLimit} {
+		limits := l.Table(query)
+		for _, r := range limits.Where("cgroup", g) {
+			if !(r.Last() > 0) {
+				continue
+			}
+			limited = true
+			limit := phrase.Count(r.Last()) + " operations/s"
+			if query == facts.CgroupIOLimit {
+				limit = phrase.BytesRate(r.Last() / 8)
+			}
+			f.AddEvidence(limits, s, r.Query(), r.Last(), limits.Unit, fmt.Sprintf(
+				"its limit is %s (%s %s)", limit, phrase.Clean(r.Word("device")),
+				phrase.Clean(r.Word("direction"))))
+		}
+	}
+	if limited {
+		f.AddCaveat(0, "On average it stays below its limit: bursts reach it, or its storage is "+
+			"slow.")
+		return
+	}
+	f.AddCaveat(0, "The counters do not show whether io.latency or the limit of a group above it "+
+		"holds it back, or its storage is slow.")
 }

@@ -47,7 +47,8 @@ func memoryGrowing() diagnose.Rule {
 }
 
 // memoryGrowth returns by how much a level grows per second; 0 when it does not grow in most steps,
-// or slows down. A program that starts slows down when it has what it needs.
+// or slows down. A program that starts slows down when it has what it needs; so does the memory
+// of the BPF programs that are loaded for the diagnosis itself.
 func memoryGrowth(t *diagnose.Table, r *diagnose.Row) float64 {
 	steps, grown, last := 0, 0, -1
 	first := -1
@@ -69,9 +70,10 @@ func memoryGrowth(t *diagnose.Table, r *diagnose.Row) float64 {
 	if steps <= threshold.LeastCells || float64(grown) < threshold.GrowSteady*float64(steps) {
 		return 0
 	}
-	half := (first + last) / 2
+	half, third := (first+last)/2, last-max(1, (last-first)/3)
 	whole := facts.GrowthBetween(t, r, first, last)
-	if facts.GrowthBetween(t, r, half, last) < whole/2 {
+	if facts.GrowthBetween(t, r, half, last) < whole/2 ||
+		facts.GrowthBetween(t, r, third, last) < whole/4 {
 		return 0
 	}
 	return whole

@@ -36,11 +36,13 @@ type sharedGrowth struct {
 	rate float64 // bytes per second
 }
 
-// growingKind returns the kind of memory that grows most; a rate of 0: none grows steadily.
+// growingKind returns the kind of memory that grows most; a rate of 0: none grows steadily. Memory
+// of the kernel counts from GrowKernel on: loading BPF programs takes some too, for seconds on slow
+// machines.
 func growingKind(size *diagnose.Table) (most sharedGrowth) {
 	for _, k := range sharedKinds() {
 		r := size.One("kind", k.kind)
-		if r == nil {
+		if r == nil || k.kind != "shmem" && !(r.Last() >= threshold.GrowKernel) {
 			continue
 		}
 		if v := memoryGrowth(size, r); v > most.rate {
@@ -64,14 +66,14 @@ func (g *sharedGrowth) accuse(l *diagnose.Look, available *diagnose.Row) {
 	part := g.part(l)
 	if part != nil {
 		culprit = culpritOfPart(part)
-		where += ", most in " + phrase.Clean(culprit.Name) + ","
+		where += ", most in " + phrase.Clean(culprit.Name)
 	}
 	f := l.Found(g.kind, severity, 0.7, culprit, fmt.Sprintf(
-		"%s%s grow by %s and hold %s: at that rate no memory is left in %s.",
-		strings.ToUpper(where[:1]), where[1:], phrase.BytesRate(g.rate),
-		phrase.Memory(g.row.Last()), phrase.Ahead(left)))
+		"%s%s: %s, growing by %s. At that rate no memory is left in %s.",
+		strings.ToUpper(where[:1]), where[1:], phrase.Memory(g.row.Last()),
+		phrase.BytesRate(g.rate), phrase.Ahead(left)))
 	f.AddEvidence(t, s, g.row.Query(), g.row.Last(), t.Unit, fmt.Sprintf(
-		"they hold %s, and %s more each second", phrase.Memory(g.row.Last()),
+		"%s, and %s more each second", phrase.Memory(g.row.Last()),
 		phrase.Bytes(g.rate)))
 	if part != nil {
 		f.AddEvidence(part.Table, diagnose.WholePeriod(part.Table), part.Query(), part.Last(),

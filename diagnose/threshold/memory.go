@@ -72,6 +72,7 @@ const (
 	GrowSoon   = 600.0
 	GrowUrgent = 120.0
 	GrowPart   = 0.5
+	GrowKernel = 256 << 20
 )
 
 func growing() []Threshold {
@@ -84,6 +85,8 @@ func growing() []Threshold {
 			"until none is available; what takes longer can be seen in the history"),
 		edge("GrowUrgent", GrowUrgent, "s", 115, 125,
 			"until none is available: too short for a person to look"),
+		edge("GrowKernel", GrowKernel, "bytes", 260e6, 276e6,
+			"of a kind of memory of the kernel, from which its growth counts"),
 		edge("GrowPart", GrowPart, "share of the growth", 0.48, 0.52,
 			"of shared or kernel memory; a file system or slab that has it is named"),
 	}
