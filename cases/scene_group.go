@@ -22,8 +22,8 @@ func groupStories() []Story {
 		},
 		{
 			Name: "memory-high", Twin: "memory-high-roomy", Needs: needHigh,
-			Help: "a process in a control group with memory.high of 48 MiB reads a file of 128 MiB " +
-				"over and over",
+			Help: "a process in a control group with memory.high of 48 MiB reads a file of " +
+				"128 MiB over and over",
 			build: highScene(48 << 20),
 		},
 		{

@@ -102,6 +102,9 @@ func (o *options) missing(runs []Run, commit string) (lacking []mode, count map[
 		}
 		for _, beside := range []bool{false, true} {
 			m := mode{name, beside}
+			if beside && name == "busy" { // both together would saturate the CPUs
+				continue
+			}
 			if n := o.wanted(name) - have[m]; n > 0 {
 				lacking, count[m] = append(lacking, m), n
 			}

@@ -18,7 +18,8 @@ func ioStalled() diagnose.Rule {
 		ID: "io-stalled", Checks: "waiting for i/o",
 		Needs: []string{facts.Pressure, facts.DiskBusy},
 		Uses: []string{facts.Blocked, facts.ProcessStates, facts.CgroupPressure, facts.CgroupIO,
-			facts.CgroupIOLimit, facts.CgroupOpsLimit, facts.ProcessIO, facts.ProcessInfo, facts.ProcessDelay, facts.ProcessSleepers},
+			facts.CgroupIOLimit, facts.CgroupOpsLimit, facts.ProcessIO, facts.ProcessInfo,
+			facts.ProcessDelay, facts.ProcessSleepers},
 		Check: func(l *diagnose.Look) {
 			t, disks := l.Table(facts.Pressure), l.Table(facts.DiskBusy)
 			some := t.One("resource", "io", "scope", "some")
