@@ -11,11 +11,12 @@ import (
 )
 
 // actNames is a name server that knows no name: it answers each query that there is no such record,
-// after a pause, or none at all.
+// or with another code, after a pause, or not at all.
 func actNames(ctx context.Context, f *flag.FlagSet, args []string, t *tally) error {
 	at := f.String("at", "", "address")
 	answer := f.Bool("answer", true, "answer queries")
 	pause := f.Duration("pause", 0, "before an answer")
+	code := f.Int("code", 3, "of answers (RFC 1035, 4.1.1): 2 SERVFAIL, 3 NXDOMAIN")
 	f.Parse(args)
 	c, err := (&net.ListenConfig{}).ListenPacket(ctx, "udp", *at)
 	if err != nil {
@@ -34,7 +35,7 @@ func actNames(ctx context.Context, f *flag.FlagSet, args []string, t *tally) err
 		case n < 12 || !*answer:
 			continue
 		}
-		b[2], b[3] = b[2]|0x80, 0x83 // QR; RA and NXDOMAIN (RFC 1035, 4.1.1)
+		b[2], b[3] = b[2]|0x80, 0x80|byte(*code) // QR; RA
 		reply := slices.Clone(b[:n])
 		time.AfterFunc(*pause, func() {
 			if _, err := c.WriteTo(reply, from); err == nil {

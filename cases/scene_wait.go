@@ -35,17 +35,27 @@ func waitStories() []Story {
 		{
 			Name: "dns-silent", Twin: "dns-answers",
 			Help:  "a program looks names up, and the name server does not answer",
-			build: lookupScene(false, 0),
+			build: lookupScene("dns-silent", 0),
 		},
 		{
 			Name: "dns-slow", Twin: "dns-answers", Light: true,
 			Help:  "a program looks names up, and the name server answers after two seconds",
-			build: lookupScene(true, 2*time.Second),
+			build: lookupScene("dns-slow", 2*time.Second),
+		},
+		{
+			Name: "dns-late", Twin: "dns-answers", Light: true,
+			Help:  "the same after 350 ms",
+			build: lookupScene("dns-slow", 350*time.Millisecond),
+		},
+		{
+			Name: "dns-fails", Twin: "dns-answers", Light: true,
+			Help:  "the same, and the name server answers that it failed (SERVFAIL)",
+			build: lookupScene("dns-fails", 0),
 		},
 		{
 			Name: "dns-answers", Light: true,
-			Help:  "the same, and the name server answers",
-			build: lookupScene(true, 0),
+			Help:  "the same, and the name server answers after 60 ms that there is no such name",
+			build: lookupScene("", 60*time.Millisecond),
 		},
 		{
 			Name: "memory-growing", Twin: "memory-used",
@@ -151,28 +161,36 @@ func spawningScene(reap bool) func(*Lab, *Scene, Options) {
 	}
 }
 
-func lookupScene(answers bool, pause time.Duration) func(*Lab, *Scene, Options) {
+// lookupScene has a program that looks names up, and a name server that answers after a pause. rule
+// is that of its fault, "" for none.
+func lookupScene(rule string, pause time.Duration) func(*Lab, *Scene, Options) {
 	return func(l *Lab, sc *Scene, _ Options) {
 		src, dst := pair(l, veths(l))
 		server := "10.20.3.34:53"
-		sc.load(Program{Name: "named", Act: "names", On: dst,
-			Args: []string{"-at", server, fmt.Sprintf("-answer=%v", answers), "-pause",
-				pause.String()}})
+		args := []string{"-at", server, "-pause", pause.String()}
+		switch rule {
+		case "dns-silent":
+			args = append(args, "-answer=false")
+		case "dns-fails":
+			args = append(args, "-code", "2")
+		}
+		sc.load(Program{Name: "named", Act: "names", On: dst, Args: args})
 		d := sc.load(Program{Name: "client", Act: "lookup", On: src,
 			Args: []string{"-server", server, "-threads", "6", "-rate", "2"}})
 		sc.Where = src
 		sc.try("ip netns exec %s ss -uanp dport = 53", src.NS)
-		if answers && pause == 0 {
-			sc.Truth = Truth{Never: []string{"dns-silent", "dns-slow"},
-				Expect: []Range{done(d, 1.4, 2.6)}}
-			return
-		}
 		sc.Truth = Truth{
-			Rule: "dns-silent", Kind: []string{"peer"}, Names: []string{"10.20.3.34"},
-			Cleared: []string{"memory"}, Expect: []Range{done(d, 0, 0)},
+			Rule: rule, Kind: []string{"peer"}, Names: []string{"10.20.3.34"},
+			Cleared: []string{"memory"}, Expect: []Range{done(d, 1.4, 2.6)},
 		}
-		if answers {
-			sc.Truth.Rule, sc.Truth.Expect = "dns-slow", []Range{done(d, 1.4, 2.6)}
+		switch rule {
+		case "":
+			sc.Truth = Truth{Never: []string{"dns-silent", "dns-slow", "dns-fails"},
+				Expect: sc.Truth.Expect}
+		case "dns-silent":
+			sc.Truth.Expect = []Range{done(d, 0, 0)}
+		case "dns-fails":
+			sc.Truth.Expect = []Range{done(d, 0, 0), failures(d, 1.4, 2.6)}
 		}
 	}
 }

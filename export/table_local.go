@@ -10,6 +10,13 @@ func localLines() []line {
 	const ofProcess = ` by pid,process`
 	const ofThread = ` by pid,process,tid,thread`
 	lines := []line{
+		{query: "dns.answer.count by netns,server,code", kind: delta, unit: events,
+			local: onRequest},
+		{query: "dns.answer.latency by netns,server,code", kind: dist, unit: nanos,
+			local: onRequest},
+		{query: "dns.answer.time by netns,server,code", kind: delta, unit: nanos,
+			local: onRequest},
+		{query: "dns.query.count by netns,server", kind: delta, unit: events, local: onRequest},
 		{query: "http.answer.count by side,status", kind: delta, unit: events, local: onRequest},
 		{query: "http.answer.latency by side,status", kind: dist, unit: nanos, local: onRequest},
 		{query: "http.answer.time by side,status", kind: delta, unit: nanos, local: onRequest},

@@ -156,6 +156,9 @@ const (
 	UDPDrops   = `udp.socket.drops by netns,localport,pid,process`
 	DNSWaiting = `dns.waiting by netns,server`
 	DNSSlow    = `dns.slow by netns,server`
+	DNSQueries = `dns.query.count by netns,server,process,pid`
+	DNSAnswers = `dns.answer.count by netns,server,process,pid,code`
+	DNSTimes   = `dns.answer.time by netns,server,process,pid`
 	Connects   = `tcp.connect.count by process,pid,peer,peerport,error`
 
 	FlowBytes       = `tcp.flow.bytes by netns,local,localport,peer,peerport,pid,process,side,direction`

@@ -40,6 +40,7 @@ func All() []diagnose.Rule {
 		httpSlow(),
 		dnsSilent(),
 		dnsSlow(),
+		dnsFails(),
 		udpRefused(),
 		peerSlow(),
 		tableLong(),

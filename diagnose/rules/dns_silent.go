@@ -2,6 +2,7 @@ package rules
 
 import (
 	"fmt"
+	"math"
 	"net/netip"
 
 	"culprit/diagnose"
@@ -15,7 +16,9 @@ import (
 func dnsSilent() diagnose.Rule {
 	return diagnose.Rule{
 		ID: "dns-silent", Checks: "name servers",
-		Finds: []string{facts.DNSWaiting, facts.ProtocolEvents},
+		Finds:  []string{facts.DNSWaiting, facts.ProtocolEvents},
+		Uses:   []string{facts.ProcessInfo},
+		Traced: []string{facts.DNSQueries, facts.DNSAnswers, facts.DNSTimes},
 		Check: func(l *diagnose.Look) {
 			t := l.Table(facts.DNSWaiting)
 			var local, remote []silentServer
@@ -36,7 +39,45 @@ func dnsSilent() diagnose.Rule {
 			for _, server := range remote {
 				accuseServer(l, server)
 			}
+			if len(remote) == 0 {
+				checkUnanswered(l)
+			}
 		},
+	}
+}
+
+// checkUnanswered finds servers that answered none of the lookups that were traced: programs that
+// do not connect their sockets, as those of Alpine Linux (musl), are seen in no other way.
+func checkUnanswered(l *diagnose.Look) {
+	t := l.Table(facts.DNSQueries)
+	whole := diagnose.WholePeriod(t)
+	for _, s := range facts.NameServers(l) {
+		if s.IsLocal() && len(l.Findings) > 0 {
+			return
+		}
+		before, left := 0.0, 0.0 // queries that an answer had time for
+		for c := len(t.Seconds) - 1; c >= 0; c-- {
+			if left >= threshold.DNSPatience {
+				before += s.Queries[c] * t.Seconds[c]
+			}
+			left += t.Seconds[c]
+		}
+		programs := facts.Actors(l, t, s.QueryRows, nil)
+		if before < threshold.DNSUnanswered || t.Part(s.Answers, nil) > 0 || len(programs) == 0 {
+			continue
+		}
+		row := s.QueryRows[0]
+		f := l.Found(phrase.Identity(s.NetNS, s.Address), diagnose.Medium, 0.85, diagnose.Culprit{
+			Kind: "peer", Name: s.Address, NetNS: s.NetNS, Peer: s.Address}, fmt.Sprintf(
+			"Name server %s%s does not answer: %s queries within %s s, no answer; %s asks it.",
+			phrase.Clean(s.Address), phrase.NamespaceSuffix(s.NetNS), phrase.Count(math.Round(before)),
+			phrase.Seconds(whole.Known), programs[0]))
+		f.SetEffect(1)
+		f.AddEvidence(t, whole, t.QueryOf(nil, "netns", s.NetNS, "server", row.Word("server")),
+			t.Part(s.Queries, nil), t.Unit, phrase.Count(t.Part(s.Queries, nil))+
+				" queries per second")
+		f.Verify = phrase.InNamespace(s.NetNS, "dig +time=2 +tries=1 @"+phrase.Shell(s.Address)+
+			" .")
 	}
 }
 

@@ -11,13 +11,19 @@ import (
 	"culprit/diagnose/threshold"
 )
 
-// dnsSlow finds name servers that answer after a second or more. Rule dns-silent finds those that
-// do not answer.
+// dnsSlow finds name servers that answer late: where lookups are traced, after a fifth of a second
+// on average; else after a second or more. Rule dns-silent finds those that do not answer.
 func dnsSlow() diagnose.Rule {
 	return diagnose.Rule{
 		ID: "dns-slow", Checks: "speed of name servers",
-		Finds: []string{facts.DNSSlow, facts.DNSWaiting, facts.ProtocolEvents},
+		Finds:  []string{facts.DNSSlow, facts.DNSWaiting, facts.ProtocolEvents},
+		Uses:   []string{facts.ProcessInfo},
+		Traced: []string{facts.DNSQueries, facts.DNSAnswers, facts.DNSTimes},
 		Check: func(l *diagnose.Look) {
+			checkTimedServers(l)
+			if len(l.Findings) > 0 {
+				return
+			}
 			for _, local := range []bool{false, true} {
 				for _, r := range l.Table(facts.DNSSlow).Rows {
 					a, err := netip.ParseAddr(r.Word("server"))
@@ -32,6 +38,52 @@ func dnsSlow() diagnose.Rule {
 			}
 		},
 	}
+}
+
+// checkTimedServers looks at the times of answers. A resolver of this machine waits for those behind
+// it.
+func checkTimedServers(l *diagnose.Look) {
+	t := l.Table(facts.DNSAnswers)
+	for _, s := range facts.NameServers(l) {
+		if s.IsLocal() && len(l.Findings) > 0 {
+			return
+		}
+		p, ok := diagnose.Lasting(t, func(c int) bool { return s.Answers[c] > 0 },
+			func(c int) bool { return s.Time[c] >= threshold.DNSLate*s.Answers[c] })
+		if ok && t.Part(s.Answers, p.Mask)*p.Held >= threshold.DNSSlow {
+			accuseTimed(l, s, p)
+		}
+	}
+}
+
+func accuseTimed(l *diagnose.Look, s *facts.NameServer, p diagnose.Period) {
+	t, took := l.Table(facts.DNSAnswers), l.Table(facts.DNSTimes)
+	programs := facts.Actors(l, took, s.TimeRows, p.Mask)
+	if len(programs) == 0 {
+		return
+	}
+	answers, waiting := t.Part(s.Answers, p.Mask), t.Part(s.Time, p.Mask)
+	severity := diagnose.Low
+	if waiting >= threshold.DNSWaits {
+		severity = diagnose.Medium
+	}
+	f := l.Found(phrase.Identity(s.NetNS, s.Address), severity, 0.85, diagnose.Culprit{
+		Kind: "peer", Name: s.Address, NetNS: s.NetNS, Peer: s.Address}, fmt.Sprintf(
+		"Name server %s%s answers slowly: lookups take %s on average for %s; %s asks it.",
+		phrase.Clean(s.Address), phrase.NamespaceSuffix(s.NetNS),
+		phrase.Duration(1e9*waiting/answers), p, programs[0]))
+	f.SetEffect(min(waiting, 1))
+	row := s.TimeRows[0]
+	query := took.QueryOf(nil, "netns", s.NetNS, "server", row.Word("server"))
+	f.AddEvidence(took, p, query, waiting, took.Unit, fmt.Sprintf(
+		"%s answers per second; %s lookups wait at any moment", phrase.Count(answers),
+		phrase.Digits(waiting)))
+	if s.IsLocal() {
+		f.AddCaveat(0, "It is a resolver of this machine: a name server that it asks may be slow.")
+	}
+	f.AddCaveat(0.05, "A name server that is far away takes as long.")
+	f.Verify = phrase.InNamespace(s.NetNS, "dig +tries=1 @"+phrase.Shell(s.Address)+
+		" . | grep 'Query time'")
 }
 
 func checkSlowServer(l *diagnose.Look, r *diagnose.Row, local bool) {

@@ -185,11 +185,20 @@ func connects() []Threshold {
 	}
 }
 
-// Thresholds of the rules dns-silent and dns-slow: see names.
+// Thresholds of the rules dns-silent, dns-slow and dns-fails: see names.
 const (
 	DNSAnswered = 0.5
 	DNSMany     = 3.0
 	DNSSlow     = 3.0
+
+	DNSLate       = 0.2
+	DNSWaits      = 0.5
+	DNSUnanswered = 2.0
+	DNSPatience   = 2.0
+
+	DNSFailShare = 0.2
+	DNSFailLeast = 3.0
+	DNSFailMost  = 0.8
 )
 
 func names() []Threshold {
@@ -199,7 +208,19 @@ func names() []Threshold {
 		edge("DNSMany", DNSMany, "lookups", 2.9, 3.1,
 			"that wait at any moment: programs cannot work, and not one of them is slow"),
 		edge("DNSSlow", DNSSlow, "lookups", 2.9, 3.1,
-			"in all that waited for longer than a second: one lost datagram is sent again"),
+			"in all that were slow: one lost datagram is sent again"),
+		edge("DNSLate", DNSLate, "s", 0.19, 0.21,
+			"an answer takes on average: one from the same continent takes less than half of it"),
+		edge("DNSWaits", DNSWaits, "lookups", 0.48, 0.52,
+			"that wait at any moment: a program waits for names half of the time"),
+		edge("DNSUnanswered", DNSUnanswered, "queries", 1.9, 2.1,
+			"without an answer, and none with one"),
+		edge("DNSPatience", DNSPatience, "s", 1, 3, "that a query is left for its answer"),
+		edge("DNSFailShare", DNSFailShare, "share of the answers", 0.19, 0.21,
+			"that are failures: single names fail on healthy servers too"),
+		edge("DNSFailLeast", DNSFailLeast, "answers", 2.9, 3.1, "in all that are failures"),
+		edge("DNSFailMost", DNSFailMost, "share of the answers", 0.78, 0.82,
+			"from which hardly any lookup works"),
 	}
 }
 

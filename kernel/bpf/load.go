@@ -8,7 +8,6 @@ import (
 	"culprit/measure"
 
 	"github.com/cilium/ebpf"
-	"github.com/cilium/ebpf/btf"
 )
 
 // load loads the programs and maps of a spec under Locking, and sets the fields of to, a struct of
@@ -18,7 +17,7 @@ import (
 // The error is that of cilium/ebpf or a *MemoryLimit. errors.Is measure.ErrUnsupported: a struct of
 // this kernel has no member of a name.
 func load(spec *ebpf.CollectionSpec, to any, types *Types, shared map[string]*ebpf.Map) error {
-	cache := btf.NewCache()
+	cache := sharedCache()
 	if types != nil {
 		cache = types.Cache()
 	}

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"strings"
 	"sync"
+	"weak"
 
 	"culprit/kernel"
 	"culprit/measure"
@@ -26,7 +27,25 @@ type Types struct {
 }
 
 // NewTypes returns the kernel's types and reads nothing yet.
-func NewTypes(r kernel.Root) *Types { return &Types{root: r, cache: btf.NewCache()} }
+func NewTypes(r kernel.Root) *Types { return &Types{root: r} }
+
+// shared has the types of the running kernel as long as a part of this process uses them: at its
+// start several do, at the same time.
+var shared struct { // table: one cache, which the garbage collector empties
+	mu    sync.Mutex
+	cache weak.Pointer[btf.Cache]
+}
+
+func sharedCache() *btf.Cache {
+	shared.mu.Lock()
+	defer shared.mu.Unlock()
+	if c := shared.cache.Value(); c != nil {
+		return c
+	}
+	c := btf.NewCache()
+	shared.cache = weak.Make(c)
+	return c
+}
 
 // Kernel returns the types of the kernel itself, without modules. errors.Is measure.ErrUnsupported:
 // the kernel has no BTF.
@@ -66,14 +85,18 @@ func (t *Types) Modules() ([]string, error) {
 func (t *Types) Cache() *btf.Cache {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if t.cache == nil {
+		t.cache = sharedCache()
+	}
 	return t.cache
 }
 
-// Release drops the cache; the next call reads the file again. Types that were returned stay valid.
+// Release drops the cache; the next call reads the file again where nobody else has it. Types that
+// were returned stay valid.
 func (t *Types) Release() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.cache, t.specs, t.names = btf.NewCache(), nil, nil
+	t.cache, t.specs, t.names = nil, nil, nil
 }
 
 func (t *Types) captured(module string) (*btf.Spec, error) {

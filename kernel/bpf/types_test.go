@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"os"
+	"runtime"
 	"testing"
 
 	"culprit/kernel"
@@ -104,7 +105,13 @@ func TestReleaseTypes(t *testing.T) {
 		if err != nil || again != first {
 			t.Fatalf("types that are there are read again: %v", err)
 		}
+		other := NewTypes(root)
+		if shares, err := other.Kernel(); err != nil || (shares == first) != (root == kernel.Root{}) {
+			t.Errorf("types of %+v are shared: %v (%v)", root, shares == first, err)
+		}
+		other.Release()
 		types.Release()
+		runtime.GC()
 		anew, err := types.Kernel()
 		if err != nil || anew == first {
 			t.Errorf("types are kept after Release: %v", err)

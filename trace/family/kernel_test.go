@@ -43,6 +43,7 @@ func workers() map[string]func() {
 		"connections": makeConnections,
 		"datagrams":   makeDatagrams,
 		"requests":    makeRequests,
+		"lookups":     makeLookups,
 		"drops":       makeDrops,
 		"forever": func() {
 			for {

@@ -48,6 +48,10 @@ func namingOf(name string) *naming {
 		return dropReasons()
 	case "protocol":
 		return packetProtocols()
+	case "dnscode":
+		// RFC 1035, 4.1.1, and RFC 2136, 2.2
+		return few("NOERROR", "FORMERR", "SERVFAIL", "NXDOMAIN", "NOTIMP", "REFUSED", "YXDOMAIN",
+			"YXRRSET", "NXRRSET", "NOTAUTH", "NOTZONE")
 	case "function":
 		return kernelFunctions()
 	}

@@ -69,12 +69,15 @@ syscall::write:entry, syscall::sendto:entry, syscall::writev:entry, syscall::sen
 	    ((struct socket *)this->file->private_data)->sk : 0;
 	this->kind = this->sk && this->sk->sk_protocol == IPPROTO_TCP ? this->kind : 0;
 }
+/* The address is made once: the kernel checks the code that makes it, wherever it stands. */
+syscall::write:entry, syscall::sendto:entry, syscall::writev:entry, syscall::sendmsg:entry
+/this->kind/ { this->peer = xlate<tcpsinfo_t *>(this->sk)->tcps_raddr; }
 
 /* A client asks. */
 syscall::write:entry, syscall::sendto:entry, syscall::writev:entry, syscall::sendmsg:entry
 /this->kind == 1/ {
 	began[(uintptr_t)this->sk] = timestamp;
-	@http_request_count[0, xlate<tcpsinfo_t *>(this->sk)->tcps_raddr,
+	@http_request_count[0, this->peer,
 	    xlate<tcpsinfo_t *>(this->sk)->tcps_rport, execname, pid] = count();
 }
 
@@ -87,12 +90,12 @@ syscall::write:entry, syscall::sendto:entry, syscall::writev:entry, syscall::sen
 }
 syscall::write:entry, syscall::sendto:entry, syscall::writev:entry, syscall::sendmsg:entry
 /this->status >= 200/ {
-	@http_answer_count[1, xlate<tcpsinfo_t *>(this->sk)->tcps_raddr,
+	@http_answer_count[1, this->peer,
 	    xlate<tcpsinfo_t *>(this->sk)->tcps_lport, execname, pid, this->status] = count();
-	@http_answer_time[1, xlate<tcpsinfo_t *>(this->sk)->tcps_raddr,
+	@http_answer_time[1, this->peer,
 	    xlate<tcpsinfo_t *>(this->sk)->tcps_lport, execname, pid, this->status] =
 	    sum(timestamp - began[(uintptr_t)this->sk]);
-	@http_answer_latency[1, xlate<tcpsinfo_t *>(this->sk)->tcps_raddr,
+	@http_answer_latency[1, this->peer,
 	    xlate<tcpsinfo_t *>(this->sk)->tcps_lport, execname, pid, this->status] =
 	    llquantize(timestamp - began[(uintptr_t)this->sk], 2, 5, 40, 8);
 	began[(uintptr_t)this->sk] = 0;
@@ -124,12 +127,14 @@ syscall::read:return, syscall::recvfrom:return, syscall::readv:return, syscall::
 	    this->head == PUT || this->head == HEAD || this->head == DELETE ||
 	    this->head == PATCH || this->head == OPTIONS;
 }
+syscall::read:return, syscall::recvfrom:return, syscall::readv:return, syscall::recvmsg:return
+/this->kind/ { this->peer = xlate<tcpsinfo_t *>(self->sk)->tcps_raddr; }
 
 /* A server is asked. */
 syscall::read:return, syscall::recvfrom:return, syscall::readv:return, syscall::recvmsg:return
 /this->kind == 1/ {
 	began[(uintptr_t)self->sk] = timestamp;
-	@http_request_count[1, xlate<tcpsinfo_t *>(self->sk)->tcps_raddr,
+	@http_request_count[1, this->peer,
 	    xlate<tcpsinfo_t *>(self->sk)->tcps_lport, execname, pid] = count();
 }
 
@@ -142,12 +147,12 @@ syscall::read:return, syscall::recvfrom:return, syscall::readv:return, syscall::
 }
 syscall::read:return, syscall::recvfrom:return, syscall::readv:return, syscall::recvmsg:return
 /this->status >= 200/ {
-	@http_answer_count[0, xlate<tcpsinfo_t *>(self->sk)->tcps_raddr,
+	@http_answer_count[0, this->peer,
 	    xlate<tcpsinfo_t *>(self->sk)->tcps_rport, execname, pid, this->status] = count();
-	@http_answer_time[0, xlate<tcpsinfo_t *>(self->sk)->tcps_raddr,
+	@http_answer_time[0, this->peer,
 	    xlate<tcpsinfo_t *>(self->sk)->tcps_rport, execname, pid, this->status] =
 	    sum(timestamp - began[(uintptr_t)self->sk]);
-	@http_answer_latency[0, xlate<tcpsinfo_t *>(self->sk)->tcps_raddr,
+	@http_answer_latency[0, this->peer,
 	    xlate<tcpsinfo_t *>(self->sk)->tcps_rport, execname, pid, this->status] =
 	    llquantize(timestamp - began[(uintptr_t)self->sk], 2, 5, 40, 8);
 	began[(uintptr_t)self->sk] = 0;
