@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"culprit/diagnose"
+	"culprit/diagnose/phrase"
 )
 
 // A NameServer is a name server as the lookups of programs show it, those of one network namespace.
@@ -91,6 +92,19 @@ func NameServers(l *diagnose.Look) []*NameServer {
 func (s *NameServer) IsLocal() bool {
 	a, err := netip.ParseAddr(s.Address)
 	return err == nil && a.IsLoopback()
+}
+
+// Culprit returns the server as the culprit of a finding.
+func (s *NameServer) Culprit() diagnose.Culprit {
+	return diagnose.Culprit{Kind: "peer", Name: s.Address, NetNS: s.NetNS, Peer: s.Address}
+}
+
+// Identity returns the part of the identity of a finding that no other server has.
+func (s *NameServer) Identity() string { return phrase.Identity(s.NetNS, s.Address) }
+
+// String returns "10.0.0.2 in namespace pod".
+func (s *NameServer) String() string {
+	return phrase.Clean(s.Address) + phrase.NamespaceSuffix(s.NetNS)
 }
 
 // IsDNSFailure reports whether the code of an answer means that the server failed. NXDOMAIN does

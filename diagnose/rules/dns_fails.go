@@ -48,11 +48,9 @@ func accuseFailures(l *diagnose.Look, s *facts.NameServer, p diagnose.Period) {
 	if fails >= threshold.DNSFailMost*all {
 		severity = diagnose.High
 	}
-	f := l.Found(phrase.Identity(s.NetNS, s.Address), severity, 0.85, diagnose.Culprit{
-		Kind: "peer", Name: s.Address, NetNS: s.NetNS, Peer: s.Address}, fmt.Sprintf(
-		"Name server %s%s answers %s of the lookups with failures (%s) for %s; %s asks it.",
-		phrase.Clean(s.Address), phrase.NamespaceSuffix(s.NetNS), phrase.Percent(fails/all),
-		failuresOf(s, p), p, programs[0]))
+	f := l.Found(s.Identity(), severity, 0.85, s.Culprit(), fmt.Sprintf(
+		"Name server %s answers %s of the lookups with failures (%s) for %s; %s asks it.", s,
+		phrase.Percent(fails/all), failuresOf(s, p), p, programs[0]))
 	f.SetEffect(fails / all)
 	for _, r := range s.AnswerRows {
 		if v := r.Part(p.Mask); facts.IsDNSFailure(r.Word("code")) && v > 0 {

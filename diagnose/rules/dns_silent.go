@@ -67,11 +67,9 @@ func checkUnanswered(l *diagnose.Look) {
 			continue
 		}
 		row := s.QueryRows[0]
-		f := l.Found(phrase.Identity(s.NetNS, s.Address), diagnose.Medium, 0.85, diagnose.Culprit{
-			Kind: "peer", Name: s.Address, NetNS: s.NetNS, Peer: s.Address}, fmt.Sprintf(
-			"Name server %s%s does not answer: %s queries within %s s, no answer; %s asks it.",
-			phrase.Clean(s.Address), phrase.NamespaceSuffix(s.NetNS), phrase.Count(math.Round(before)),
-			phrase.Seconds(whole.Known), programs[0]))
+		f := l.Found(s.Identity(), diagnose.Medium, 0.85, s.Culprit(), fmt.Sprintf(
+			"Name server %s does not answer: %s queries within %s s, no answer; %s asks it.", s,
+			phrase.Count(math.Round(before)), phrase.Seconds(whole.Known), programs[0]))
 		f.SetEffect(1)
 		f.AddEvidence(t, whole, t.QueryOf(nil, "netns", s.NetNS, "server", row.Word("server")),
 			t.Part(s.Queries, nil), t.Unit, phrase.Count(t.Part(s.Queries, nil))+

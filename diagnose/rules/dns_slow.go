@@ -40,8 +40,8 @@ func dnsSlow() diagnose.Rule {
 	}
 }
 
-// checkTimedServers looks at the times of answers. A resolver of this machine waits for those behind
-// it.
+// checkTimedServers looks at the times of answers. A resolver of this machine waits for those that
+// it asks.
 func checkTimedServers(l *diagnose.Look) {
 	t := l.Table(facts.DNSAnswers)
 	for _, s := range facts.NameServers(l) {
@@ -67,10 +67,8 @@ func accuseTimed(l *diagnose.Look, s *facts.NameServer, p diagnose.Period) {
 	if waiting >= threshold.DNSWaits {
 		severity = diagnose.Medium
 	}
-	f := l.Found(phrase.Identity(s.NetNS, s.Address), severity, 0.85, diagnose.Culprit{
-		Kind: "peer", Name: s.Address, NetNS: s.NetNS, Peer: s.Address}, fmt.Sprintf(
-		"Name server %s%s answers slowly: lookups take %s on average for %s; %s asks it.",
-		phrase.Clean(s.Address), phrase.NamespaceSuffix(s.NetNS),
+	f := l.Found(s.Identity(), severity, 0.85, s.Culprit(), fmt.Sprintf(
+		"Name server %s answers slowly: lookups take %s on average for %s; %s asks it.", s,
 		phrase.Duration(1e9*waiting/answers), p, programs[0]))
 	f.SetEffect(min(waiting, 1))
 	row := s.TimeRows[0]

@@ -29,23 +29,24 @@ type Types struct {
 // NewTypes returns the kernel's types and reads nothing yet.
 func NewTypes(r kernel.Root) *Types { return &Types{root: r} }
 
-// shared has the types of the running kernel as long as a part of this process uses them: at its
-// start several do, at the same time.
-var shared struct { // table: one cache, which the garbage collector empties
-	mu    sync.Mutex
-	cache weak.Pointer[btf.Cache]
-}
-
-func sharedCache() *btf.Cache {
-	shared.mu.Lock()
-	defer shared.mu.Unlock()
-	if c := shared.cache.Value(); c != nil {
+// sharedCache returns the types of the running kernel that other parts of this process have just
+// now: at its start several read them, at the same time. They are dropped with the last user.
+//
+// table: locked, and what it returns may be used by several goroutines
+var sharedCache = func() func() *btf.Cache {
+	var mu sync.Mutex
+	var cache weak.Pointer[btf.Cache]
+	return func() *btf.Cache {
+		mu.Lock()
+		defer mu.Unlock()
+		c := cache.Value()
+		if c == nil {
+			c = btf.NewCache()
+			cache = weak.Make(c)
+		}
 		return c
 	}
-	c := btf.NewCache()
-	shared.cache = weak.Make(c)
-	return c
-}
+}()
 
 // Kernel returns the types of the kernel itself, without modules. errors.Is measure.ErrUnsupported:
 // the kernel has no BTF.

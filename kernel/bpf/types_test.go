@@ -106,8 +106,9 @@ func TestReleaseTypes(t *testing.T) {
 			t.Fatalf("types that are there are read again: %v", err)
 		}
 		other := NewTypes(root)
-		if shares, err := other.Kernel(); err != nil || (shares == first) != (root == kernel.Root{}) {
-			t.Errorf("types of %+v are shared: %v (%v)", root, shares == first, err)
+		its, err := other.Kernel()
+		if err != nil || (its == first) != (root == kernel.Root{}) {
+			t.Errorf("types of %+v are shared: %v (%v)", root, its == first, err)
 		}
 		other.Release()
 		types.Release()

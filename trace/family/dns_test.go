@@ -27,7 +27,9 @@ type lookupWay struct {
 
 // lookupWays returns one for each system call.
 func lookupWays() []lookupWay {
-	sendto := func(fd int, b []byte, to *unix.SockaddrInet4) error { return unix.Sendto(fd, b, 0, to) }
+	sendto := func(fd int, b []byte, to *unix.SockaddrInet4) error {
+		return unix.Sendto(fd, b, 0, to)
+	}
 	sendmsg := func(fd int, b []byte, to *unix.SockaddrInet4) error {
 		return unix.Sendmsg(fd, b, nil, to, 0)
 	}

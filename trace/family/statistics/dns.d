@@ -12,8 +12,8 @@
  * statistic dns.answer.time delta ns by netns server process pid code: time from queries to their
  *     answers, counted when they are answered (syscalls:sys_exit_recvfrom, sys_exit_read and
  *     similar)
- * statistic dns.answer.latency dist ns by netns server process pid code: how long answers took, to a
- *     quarter of each power of two (syscalls:sys_exit_recvfrom, sys_exit_read and similar)
+ * statistic dns.answer.latency dist ns by netns server process pid code: how long answers took,
+ *     to a quarter of each power of two (syscalls:sys_exit_recvfrom, sys_exit_read and similar)
  * field netns word of netns: network namespace of the socket; "" is culprit's own
  * field server word: address of the name server
  * field process word: name of the thread
@@ -56,8 +56,8 @@ syscall::write:entry, syscall::sendto:entry, syscall::sendmsg:entry, syscall::se
 	    inet_ntoa6(&this->address->sin6_addr) :
 	    inet_ntoa(&((struct sockaddr_in *)this->address)->sin_addr.s_addr);
 }
-/* A query: the first bit behind its number is not set. The number and the socket of a lookup are kept
- * in a table of fixed size, so that nothing else stays of those that are never answered. */
+/* A query: the first bit behind its number is not set. The number and the socket of a lookup are
+ * kept in a table of fixed size, so that nothing else stays of those that are never answered. */
 syscall::write:entry, syscall::sendto:entry, syscall::sendmsg:entry, syscall::sendmmsg:entry
 /this->udp && this->port == PORT && this->at/
 {
