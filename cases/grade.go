@@ -181,7 +181,8 @@ func watchCPUs(l *Lab) func() cpuUse {
 // named.
 func judge(truth Truth, r report, run string, limited bool) (g Grade) {
 	foreign := func(f finding) bool {
-		other := false
+		other := run != "" && f.Culprit.PID > 0 && !slices.Contains([]string{"", run},
+			runOf(f.Culprit.PID))
 		// A cgroup's name is a path.
 		for _, of := range []string{f.Culprit.NetNS, path.Base(f.Culprit.Name)} {
 			other = other || strings.HasPrefix(of, namePrefix) && !strings.HasPrefix(of, run+"-")

@@ -345,6 +345,17 @@ func processesOf(run string) []int {
 	return pids
 }
 
+// runOf returns the name of the run that a living process belongs to; "": of none.
+func runOf(pid int) string {
+	env, _ := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid)) // empty where it has ended
+	for _, v := range bytes.Split(env, []byte{0}) {
+		if name, ok := bytes.CutPrefix(v, []byte(envRun+"=")); ok {
+			return string(name)
+		}
+	}
+	return ""
+}
+
 // inside runs f on a thread of its own that stands in the network namespace ns; the thread is
 // thrown away after.
 func inside(ns string, f func() error) error {

@@ -1,6 +1,7 @@
 package facts
 
 import (
+	"cmp"
 	"net"
 	"net/netip"
 	"slices"
@@ -14,6 +15,7 @@ import (
 // answer there, or an address and port elsewhere, with the programs that ask there.
 type HTTPServer struct {
 	Own     bool   // a program of this machine answers: its side was measured
+	NetNS   string // of the program, if Own or the address is a loopback one
 	Address string // of the server; "" if Own
 	Port    string
 
@@ -30,14 +32,17 @@ func HTTPServers(l *diagnose.Look) []*HTTPServer {
 	at := map[httpKey]*HTTPServer{}
 	var all []*HTTPServer
 	of := func(r *diagnose.Row) *HTTPServer {
-		k := httpKey{port: r.Word("port")}
+		k := httpKey{netns: r.Word("netns"), port: r.Word("port")}
 		if r.Word("side") != "server" {
 			k.address = PlainAddress(r.Word("peer"))
+			if a, err := netip.ParseAddr(k.address); err != nil || !a.IsLoopback() {
+				k.netns = "" // one server, whoever asks it
+			}
 		}
 		s := at[k]
 		if s == nil {
 			n := len(answers.Seconds)
-			s = &HTTPServer{Own: k.address == "", Address: k.address, Port: k.port,
+			s = &HTTPServer{Own: k.address == "", NetNS: k.netns, Address: k.address, Port: k.port,
 				Requests: make([]float64, n), Answers: make([]float64, n),
 				Errors: make([]float64, n), Time: make([]float64, n)}
 			at[k] = s
@@ -74,13 +79,13 @@ func HTTPServers(l *diagnose.Look) []*HTTPServer {
 		case a.Own != b.Own:
 			return 1
 		}
-		return strings.Compare(a.Name(), b.Name())
+		return cmp.Or(strings.Compare(a.Name(), b.Name()), strings.Compare(a.NetNS, b.NetNS))
 	})
 	return all
 }
 
 // httpKey identifies a server; the address is "" for a port of this machine.
-type httpKey struct{ address, port string }
+type httpKey struct{ netns, address, port string }
 
 func addTo(sum []float64, r *diagnose.Row) {
 	for c := range sum {
@@ -103,11 +108,14 @@ func (s *HTTPServer) Name() string {
 	return net.JoinHostPort(s.Address, s.Port)
 }
 
-// IsLocal reports whether the address of the server is one of this machine, in any network
-// namespace.
-func (s *HTTPServer) IsLocal(l *diagnose.Look) bool {
-	if a, err := netip.ParseAddr(s.Address); s.Own || err == nil && a.IsLoopback() {
-		return true
+// Reaches reports whether the address of the server leads to another one, of this machine: a
+// loopback address does within its network namespace, others may be in any.
+func (s *HTTPServer) Reaches(l *diagnose.Look, own *HTTPServer) bool {
+	if !own.Own || s.Own || s.Port != own.Port {
+		return false
+	}
+	if a, err := netip.ParseAddr(s.Address); err == nil && a.IsLoopback() {
+		return s.NetNS == own.NetNS
 	}
 	return slices.ContainsFunc(l.Table(DeviceAddress).Rows, func(r *diagnose.Row) bool {
 		return PlainAddress(r.Word("address")) == s.Address
@@ -117,9 +125,9 @@ func (s *HTTPServer) IsLocal(l *diagnose.Look) bool {
 // Query returns a query for the server in one of its tables.
 func (s *HTTPServer) Query(t *diagnose.Table) string {
 	if s.Own {
-		return t.QueryOf(nil, "side", "server", "port", s.Port)
+		return t.QueryOf(nil, "netns", s.NetNS, "side", "server", "port", s.Port)
 	}
-	return t.QueryOf(nil, "side", "client", "peer", s.Address, "port", s.Port)
+	return t.QueryOf(nil, "netns", s.NetNS, "side", "client", "peer", s.Address, "port", s.Port)
 }
 
 // Asks reports whether a program of this server asks another one.

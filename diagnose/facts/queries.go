@@ -106,10 +106,10 @@ const (
 	// FailedCalls are the system calls that failed. Most errors are usual: see Failures.
 	FailedCalls = `syscall.count by process,pid,syscall,error where error != "none"`
 
-	HTTPRequests = `http.request.count by side,peer,port,process,pid`
-	HTTPAnswers  = `http.answer.count by side,peer,port,process,pid,status`
-	HTTPTimes    = `http.answer.time by side,peer,port,process,pid`
-	HTTPLatency  = `http.answer.latency by side,peer,port,process,pid`
+	HTTPRequests = `http.request.count by netns,side,peer,port,process,pid`
+	HTTPAnswers  = `http.answer.count by netns,side,peer,port,process,pid,status`
+	HTTPTimes    = `http.answer.time by netns,side,peer,port,process,pid`
+	HTTPLatency  = `http.answer.latency by netns,side,peer,port,process,pid`
 
 	CgroupCPU           = `cgroup.cpu by cgroup`
 	CgroupPeriods       = `cgroup.periods by cgroup,kind`

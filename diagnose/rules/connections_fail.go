@@ -124,6 +124,8 @@ func accuseConnects(l *diagnose.Look, g *connectGroup, fails, all float64, s dia
 			program, phrase.Clean(peer), phrase.Count(fails), phrase.Count(all), s,
 			failureOf(bad[0].Word("error"))))
 	f.SetEffect(share * s.Share())
+	f.Subject = facts.FailingConnects{Address: facts.PlainAddress(bad[0].Word("peer")),
+		Port: g.port, TimedOut: bad[0].Word("error") == "ETIMEDOUT"}
 	for i, r := range bad {
 		if i == mostFailures {
 			break

@@ -40,7 +40,7 @@ func httpSlow() diagnose.Rule {
 // asks it, or both are one server, seen by itself and by its clients here.
 func explainsHTTP(l *diagnose.Look, s, other *facts.HTTPServer) bool {
 	if s.Own && !other.Own {
-		return s.Port == other.Port && other.IsLocal(l)
+		return other.Reaches(l, s)
 	}
 	t := l.Table(facts.HTTPAnswers)
 	return other.Asks(s) && (s.Mean(t, nil) == 0 ||
@@ -172,13 +172,16 @@ func accuseHTTP(l *diagnose.Look, s *facts.HTTPServer, p diagnose.Period,
 	}
 	program := programs[0]
 	culprit := program.Culprit()
-	id, claim := program.Identity()+":"+phrase.Clean(s.Port), fmt.Sprintf(
-		"HTTP server %s (port %s) %s.", program, phrase.Clean(s.Port), what)
+	culprit.NetNS = s.NetNS
+	id := phrase.Identity(s.NetNS, program.Identity()+":"+phrase.Clean(s.Port))
+	claim := fmt.Sprintf("HTTP server %s (port %s%s) %s.", program, phrase.Clean(s.Port),
+		phrase.NamespaceSuffix(s.NetNS), what)
 	if !s.Own {
 		culprit = diagnose.Culprit{Kind: "peer", Name: phrase.Clean(s.Name()),
-			PID: program.PID(), Peer: s.Address}
-		id, claim = phrase.Clean(s.Name()), fmt.Sprintf("HTTP server %s %s; %s asks it.",
-			phrase.Clean(s.Name()), what, program)
+			PID: program.PID(), NetNS: s.NetNS, Peer: s.Address}
+		id, claim = phrase.Identity(s.NetNS, s.Name()), fmt.Sprintf(
+			"HTTP server %s%s %s; %s asks it.", phrase.Clean(s.Name()),
+			phrase.NamespaceSuffix(s.NetNS), what, program)
 	}
 	f := l.Found(id, severity, 0.8, culprit, claim)
 	if mean := s.Mean(t, p.Mask); mean > 0 {

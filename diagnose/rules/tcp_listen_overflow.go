@@ -162,6 +162,7 @@ func accuseListener(l *diagnose.Look, netns string, row, over, drops *diagnose.R
 	}
 	coverAttempts(f, l, netns)
 	coverSilence(f, l, netns, listener.Word("localport"))
+	coverFailures(f, l, netns, listener.Word("localport"))
 	// Attempts that wait for the accept queue stay half open, so the SYN queue becomes full as
 	// well.
 	f.Cover("tcp-listen-overflow", func(o *diagnose.Finding) bool {
@@ -190,6 +191,17 @@ func coverSilence(f *diagnose.Finding, l *diagnose.Look, netns, port string) {
 		s, ok := o.Subject.(facts.SilentPeer)
 		return ok && port != "" && s.OnlyPort(port) && (s.NetNS == netns ||
 			len(where[facts.DeviceID{NetNS: netns, Name: s.Peer}]) > 0)
+	})
+}
+
+// coverFailures covers attempts of visible clients that nothing answers, since a queue of the
+// namespace is full. port is "" where the listener is not known.
+func coverFailures(f *diagnose.Finding, l *diagnose.Look, netns, port string) {
+	where := facts.Addresses(l.Table(facts.DeviceAddress))
+	f.Cover("connections-fail", func(o *diagnose.Finding) bool {
+		c, ok := o.Subject.(facts.FailingConnects)
+		return ok && c.TimedOut && (port == "" || c.Port == port) &&
+			len(where[facts.DeviceID{NetNS: netns, Name: c.Address}]) > 0
 	})
 }
 
@@ -259,6 +271,7 @@ func accuseHalfOpen(l *diagnose.Look, netns string, half *diagnose.Row, s diagno
 				"kernel is 1"}
 	}
 	coverAttempts(f, l, netns)
+	coverFailures(f, l, netns, "")
 }
 
 // openFiles returns the open descriptors of a process and their limit; 0 when unknown.

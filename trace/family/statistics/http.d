@@ -6,17 +6,18 @@
  * Interim answers (100 to 199) do not count. Of requests that are sent before the answer to the
  * previous one, only the last is timed. Calls by io_uring and sendfile are not seen.
  *
- * statistic http.request.count delta event by side peer port process pid: requests of HTTP/1
+ * statistic http.request.count delta event by netns side peer port process pid: requests of HTTP/1
  *     without TLS that programs sent, or received as a server (syscalls:sys_enter_write,
  *     sys_exit_read and similar)
- * statistic http.answer.count delta event by side peer port process pid status: answers to them
+ * statistic http.answer.count delta event by netns side peer port process pid status: answers to them
  *     (syscalls:sys_enter_write, sys_exit_read and similar)
- * statistic http.answer.time delta ns by side peer port process pid status: time from the start of
+ * statistic http.answer.time delta ns by netns side peer port process pid status: time from the start of
  *     requests to the start of their answers, counted when they are answered
  *     (syscalls:sys_enter_write, sys_exit_read and similar)
- * statistic http.answer.latency dist ns by side peer port process pid status: how long answers
+ * statistic http.answer.latency dist ns by netns side peer port process pid status: how long answers
  *     took, from the start of the request to the start of the answer, to a quarter of each power
  *     of two (syscalls:sys_enter_write, sys_exit_read and similar)
+ * field netns word of netns: network namespace of the socket; "" is culprit's own
  * field side word of side: client, or server, of which the process is
  * field peer word: address of the other end
  * field port number: port of the server
@@ -71,13 +72,16 @@ syscall::write:entry, syscall::sendto:entry, syscall::writev:entry, syscall::sen
 }
 /* The address is made once: the kernel checks the code that makes it, wherever it stands. */
 syscall::write:entry, syscall::sendto:entry, syscall::writev:entry, syscall::sendmsg:entry
-/this->kind/ { this->peer = xlate<tcpsinfo_t *>(this->sk)->tcps_raddr; }
+/this->kind/ {
+	this->peer = xlate<tcpsinfo_t *>(this->sk)->tcps_raddr;
+	this->net = this->sk->__sk_common.skc_net.net->ns.inum;
+}
 
 /* A client asks. */
 syscall::write:entry, syscall::sendto:entry, syscall::writev:entry, syscall::sendmsg:entry
 /this->kind == 1/ {
 	began[(uintptr_t)this->sk] = timestamp;
-	@http_request_count[0, this->peer,
+	@http_request_count[this->net, 0, this->peer,
 	    xlate<tcpsinfo_t *>(this->sk)->tcps_rport, execname, pid] = count();
 }
 
@@ -90,12 +94,12 @@ syscall::write:entry, syscall::sendto:entry, syscall::writev:entry, syscall::sen
 }
 syscall::write:entry, syscall::sendto:entry, syscall::writev:entry, syscall::sendmsg:entry
 /this->status >= 200/ {
-	@http_answer_count[1, this->peer,
+	@http_answer_count[this->net, 1, this->peer,
 	    xlate<tcpsinfo_t *>(this->sk)->tcps_lport, execname, pid, this->status] = count();
-	@http_answer_time[1, this->peer,
+	@http_answer_time[this->net, 1, this->peer,
 	    xlate<tcpsinfo_t *>(this->sk)->tcps_lport, execname, pid, this->status] =
 	    sum(timestamp - began[(uintptr_t)this->sk]);
-	@http_answer_latency[1, this->peer,
+	@http_answer_latency[this->net, 1, this->peer,
 	    xlate<tcpsinfo_t *>(this->sk)->tcps_lport, execname, pid, this->status] =
 	    llquantize(timestamp - began[(uintptr_t)this->sk], 2, 5, 40, 8);
 	began[(uintptr_t)this->sk] = 0;
@@ -128,13 +132,16 @@ syscall::read:return, syscall::recvfrom:return, syscall::readv:return, syscall::
 	    this->head == PATCH || this->head == OPTIONS;
 }
 syscall::read:return, syscall::recvfrom:return, syscall::readv:return, syscall::recvmsg:return
-/this->kind/ { this->peer = xlate<tcpsinfo_t *>(self->sk)->tcps_raddr; }
+/this->kind/ {
+	this->peer = xlate<tcpsinfo_t *>(self->sk)->tcps_raddr;
+	this->net = self->sk->__sk_common.skc_net.net->ns.inum;
+}
 
 /* A server is asked. */
 syscall::read:return, syscall::recvfrom:return, syscall::readv:return, syscall::recvmsg:return
 /this->kind == 1/ {
 	began[(uintptr_t)self->sk] = timestamp;
-	@http_request_count[1, this->peer,
+	@http_request_count[this->net, 1, this->peer,
 	    xlate<tcpsinfo_t *>(self->sk)->tcps_lport, execname, pid] = count();
 }
 
@@ -147,12 +154,12 @@ syscall::read:return, syscall::recvfrom:return, syscall::readv:return, syscall::
 }
 syscall::read:return, syscall::recvfrom:return, syscall::readv:return, syscall::recvmsg:return
 /this->status >= 200/ {
-	@http_answer_count[0, this->peer,
+	@http_answer_count[this->net, 0, this->peer,
 	    xlate<tcpsinfo_t *>(self->sk)->tcps_rport, execname, pid, this->status] = count();
-	@http_answer_time[0, this->peer,
+	@http_answer_time[this->net, 0, this->peer,
 	    xlate<tcpsinfo_t *>(self->sk)->tcps_rport, execname, pid, this->status] =
 	    sum(timestamp - began[(uintptr_t)self->sk]);
-	@http_answer_latency[0, this->peer,
+	@http_answer_latency[this->net, 0, this->peer,
 	    xlate<tcpsinfo_t *>(self->sk)->tcps_rport, execname, pid, this->status] =
 	    llquantize(timestamp - began[(uintptr_t)self->sk], 2, 5, 40, 8);
 	began[(uintptr_t)self->sk] = 0;
