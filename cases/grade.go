@@ -67,11 +67,16 @@ func (s Story) Grade(ctx context.Context, how Grading) (g Grade, err error) {
 
 // observe diagnoses a scene and compares the diagnosis with its truth.
 func (how Grading) observe(ctx context.Context, sc *Scene) Grade {
-	type measured struct{ outside, said []string }
+	type measured struct {
+		outside, said []string
+		beside        []int // processes of other scenes, which come and go
+	}
 	scene := make(chan measured, 1)
 	go func() { // while the diagnosis looks, not before: the machine may be quiet only then
-		outside, said := sc.Outside(ctx, 3*time.Second)
-		scene <- measured{outside, said}
+		m := measured{beside: processesBeside(sc.Lab.Run())}
+		m.outside, m.said = sc.Outside(ctx, 3*time.Second)
+		m.beside = append(m.beside, processesBeside(sc.Lab.Run())...)
+		scene <- m
 	}()
 	look := watchCPUs(sc.Lab)
 	start := time.Now()
@@ -85,7 +90,7 @@ func (how Grading) observe(ctx context.Context, sc *Scene) Grade {
 		}
 	}
 	limited := used.limited()
-	g := judge(sc.Truth, r, sc.Lab.Run(), limited)
+	g := judge(sc.Truth, r, sc.Lab.Run(), limited, m.beside...)
 	g.Seconds, g.Others, g.Limited = seconds, used.others(), limited
 	for _, f := range r.Findings {
 		g.Notes = append(g.Notes, "said: "+f.String())
@@ -179,10 +184,10 @@ func watchCPUs(l *Lab) func() cpuUse {
 // a story in another at the same time, and what is said of that one is let pass. limited says that
 // others took a good part of the CPUs meanwhile: what is said of CPUs is true then, whoever is
 // named.
-func judge(truth Truth, r report, run string, limited bool) (g Grade) {
+// elsewhere lists processes of other runs.
+func judge(truth Truth, r report, run string, limited bool, elsewhere ...int) (g Grade) {
 	foreign := func(f finding) bool {
-		other := run != "" && f.Culprit.PID > 0 && !slices.Contains([]string{"", run},
-			runOf(f.Culprit.PID))
+		other := slices.Contains(elsewhere, f.Culprit.PID)
 		// A cgroup's name is a path.
 		for _, of := range []string{f.Culprit.NetNS, path.Base(f.Culprit.Name)} {
 			other = other || strings.HasPrefix(of, namePrefix) && !strings.HasPrefix(of, run+"-")

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -345,15 +346,12 @@ func processesOf(run string) []int {
 	return pids
 }
 
-// runOf returns the name of the run that a living process belongs to; "": of none.
-func runOf(pid int) string {
-	env, _ := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid)) // empty where it has ended
-	for _, v := range bytes.Split(env, []byte{0}) {
-		if name, ok := bytes.CutPrefix(v, []byte(envRun+"=")); ok {
-			return string(name)
-		}
-	}
-	return ""
+// processesBeside lists the living processes of other runs.
+func processesBeside(run string) []int {
+	own := processesOf(run)
+	return slices.DeleteFunc(processesOf(""), func(pid int) bool {
+		return slices.Contains(own, pid)
+	})
 }
 
 // inside runs f on a thread of its own that stands in the network namespace ns; the thread is
