@@ -9,14 +9,14 @@
  * statistic http.request.count delta event by netns side peer port process pid: requests of HTTP/1
  *     without TLS that programs sent, or received as a server (syscalls:sys_enter_write,
  *     sys_exit_read and similar)
- * statistic http.answer.count delta event by netns side peer port process pid status: answers to them
+ * statistic http.answer.count delta event by netns side peer port process pid status: answers to
+ *     them (syscalls:sys_enter_write, sys_exit_read and similar)
+ * statistic http.answer.time delta ns by netns side peer port process pid status: time from the
+ *     start of requests to the start of their answers, counted when they are answered
  *     (syscalls:sys_enter_write, sys_exit_read and similar)
- * statistic http.answer.time delta ns by netns side peer port process pid status: time from the start of
- *     requests to the start of their answers, counted when they are answered
- *     (syscalls:sys_enter_write, sys_exit_read and similar)
- * statistic http.answer.latency dist ns by netns side peer port process pid status: how long answers
- *     took, from the start of the request to the start of the answer, to a quarter of each power
- *     of two (syscalls:sys_enter_write, sys_exit_read and similar)
+ * statistic http.answer.latency dist ns by netns side peer port process pid status: how long
+ *     answers took, from the start of the request to the start of the answer, to a quarter of each
+ *     power of two (syscalls:sys_enter_write, sys_exit_read and similar)
  * field netns word of netns: network namespace of the socket; "" is culprit's own
  * field side word of side: client, or server, of which the process is
  * field peer word: address of the other end
