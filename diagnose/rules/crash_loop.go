@@ -29,7 +29,7 @@ func crashLoop() diagnose.Rule {
 			})
 			named := 0
 			for _, c := range all {
-				if c.shell(all) || !c.lasts() || c.code() && !c.loops() {
+				if c.shell(all) || !c.lasts() || c.code() && !c.loops(l) {
 					continue
 				}
 				c.accuse(l)
@@ -119,9 +119,10 @@ func mayLoop(process, end string) bool {
 }
 
 // loops reports whether one parent that supervises no services starts the program again and again,
-// and it ends with the same code each time.
-func (c *crashes) loops() bool {
-	if len(c.parents) != 1 || len(c.ends) != 1 || c.parents["0"] || c.parents["1"] {
+// and it ends with the same code each time. Code 1 after some milliseconds is an answer, as of grep.
+func (c *crashes) loops(l *diagnose.Look) bool {
+	if len(c.parents) != 1 || len(c.ends) != 1 || c.parents["0"] || c.parents["1"] ||
+		c.ends["code 1"] > 0 && c.lived(l) < threshold.CrashAsks {
 		return false
 	}
 	return c.count >= threshold.CrashLoops && c.seconds() >= threshold.CrashLoopLasts &&

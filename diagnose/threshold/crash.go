@@ -10,6 +10,7 @@ const (
 	CrashLoops     = 5.0
 	CrashLoopLasts = 6.0
 	CrashLoopShare = 0.6
+	CrashAsks      = 0.01
 )
 
 // Thresholds of rule kernel-events: see messages.
@@ -35,6 +36,8 @@ func crashes() []Threshold {
 			"mean lifetime; a service that fails sooner is hardly ever there"),
 		edge("CrashOver", CrashOver, "times the mean time between two", 4.9, 5.15,
 			"without a further crash: it has stopped"),
+		edge("CrashAsks", CrashAsks, "s", 0.0095, 0.0105,
+			"mean lifetime; a program that ends sooner with code 1 answers a question"),
 		edge("CrashLoops", CrashLoops, "ends", 4.5, 5.5,
 			"with the same code, of a program that the same parent starts again"),
 		edge("CrashLoopLasts", CrashLoopLasts, "s", 5, 6,
