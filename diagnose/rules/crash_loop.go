@@ -119,7 +119,7 @@ func mayLoop(process, end string) bool {
 }
 
 // loops reports whether one parent that supervises no services starts the program again and again,
-// and it ends with the same code each time. Code 1 after some milliseconds is an answer, as of grep.
+// and it ends with the same code each time. Code 1 after some milliseconds is an answer, as grep's.
 func (c *crashes) loops(l *diagnose.Look) bool {
 	if len(c.parents) != 1 || len(c.ends) != 1 || c.parents["0"] || c.parents["1"] ||
 		c.ends["code 1"] > 0 && c.lived(l) < threshold.CrashAsks {
