@@ -102,7 +102,11 @@ func cgroupIO() Kind {
 		words: words{amount: phrase.BytesRate,
 			things: "of traffic", next: "its tasks wait for the limit in place of the disk",
 			name: func(r *diagnose.Row) string {
-				return fmt.Sprintf("Cgroup %s (%s, %s)", facts.CgroupName(r.Word("cgroup")),
+				name := facts.CgroupName(r.Word("cgroup"))
+				if r.Word("cgroup") == facts.VisibleRoot { // version 1 limits the machine's too
+					name = "/ (the machine's, or the container's own)"
+				}
+				return fmt.Sprintf("Cgroup %s (%s, %s)", name,
 					phrase.Clean(r.Word("device")), phrase.Clean(r.Word("direction")))
 			}},
 		more: func(l *diagnose.Look, f *diagnose.Finding, u *use) {
