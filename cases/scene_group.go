@@ -77,7 +77,7 @@ func highScene(limit int64) func(*Lab, *Scene, Options) {
 		g := l.Cgroup("memory", "app")
 		g.Set("memory.high", fmt.Sprint(limit))
 		sc.load(Program{Name: "reread", Act: "reread", Into: []*Cgroup{g}, Patient: true,
-			Args: []string{"-file", filepath.Join(l.dir, "reread.data"), "-threads", "8"}})
+			Args: []string{"-file", filepath.Join(l.dir, "reread.data"), "-threads", "8", "-rate", "30e6"}})
 		held := Range{What: "allocations above memory.high", Low: 5, High: 1e7, Unit: "1/s",
 			Read: keyed(filepath.Join(g.Path, "memory.events"), "high")}
 		sc.Truth = Truth{Never: []string{"memory-pressure", "disk-saturated"}}

@@ -103,7 +103,11 @@ func TestSleepersInTurn(t *testing.T) {
 	use := func(pid, ticks int, comm string) map[string]string {
 		const half = "500000050 6 8\n"
 		p := fakeProcess{pid: pid, comm: comm, threads: 2, start: 600, usr: ticks}
-		return map[string]string{fmt.Sprintf("proc/%d/task/%d/schedstat", pid, pid): half,
+		th := fakeProcess{pid: 10 * pid, comm: "t", start: 600, usr: ticks / 2}
+		return map[string]string{
+			fmt.Sprintf("proc/%d/task/%d/stat", pid, 10*pid):      th.stat(),
+			fmt.Sprintf("proc/%d/task/%d/stat", pid, pid):         th.stat(),
+			fmt.Sprintf("proc/%d/task/%d/schedstat", pid, pid):    half,
 			fmt.Sprintf("proc/%d/task/%d/schedstat", pid, 10*pid): half,
 			fmt.Sprintf("proc/%d/schedstat", pid):                 half,
 			fmt.Sprintf("proc/%d/stat", pid):                      p.stat()}

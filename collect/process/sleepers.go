@@ -29,6 +29,8 @@ const (
 	switchesOften = 2000
 	// turnsLeast and turnsMost are the CPUs between which several threads are sampled.
 	turnsLeast, turnsMost = 0.9, 1.1
+	// workerLeast is the CPUs that each of them uses.
+	workerLeast = 0.05
 	// mostSleepers is how many processes one reading samples, the busiest ones.
 	mostSleepers = 16
 	// mostSleepThreads is how many threads of each.
@@ -57,15 +59,18 @@ func (r *processReading) putSleepers(out *collect.Out) {
 	r.putWaiting(out, t, span)
 	for _, p := range s.sample[:min(len(s.sample), mostSleepers)] {
 		s.counts = s.counts[:0]
-		if !p.split {
+		switch {
+		case !p.split:
 			r.addSleeper(p, "wchan")
-		} else {
+		case switchesMuch(p, span):
 			step := (len(p.threads) + mostSleepThreads - 1) / mostSleepThreads
 			for i := s.turn % step; i < len(p.threads); i += step {
 				if th := p.threads[i]; th.ran && !th.gone {
 					r.addSleeper(p, th.base+"wchan")
 				}
 			}
+		default:
+			r.addWorkers(p, span)
 		}
 		r.putCounts(out, t, p)
 	}
@@ -77,8 +82,25 @@ func (r *processReading) putSleepers(out *collect.Out) {
 // nanoseconds, or its threads use one CPU together, as those do that take turns under a lock.
 func sampled(p *process, span float64) bool {
 	used := p.delta.usr + p.delta.sys
-	return p.delta.voluntary >= switchesOften*span/float64(measure.Second) ||
+	return switchesMuch(p, span) ||
 		len(p.threads) > 1 && used >= turnsLeast*span && used <= turnsMost*span
+}
+
+func switchesMuch(p *process, span float64) bool {
+	return p.delta.voluntary >= switchesOften*span/float64(measure.Second)
+}
+
+// addWorkers counts those of the first threads that work.
+func (r *processReading) addWorkers(p *process, span float64) {
+	left := mostSleepThreads
+	for _, th := range p.threads {
+		if th.ran && !th.gone && th.delta.usr+th.delta.sys >= workerLeast*span {
+			r.addSleeper(p, th.base+"wchan")
+			if left--; left == 0 {
+				return
+			}
+		}
+	}
 }
 
 // putWaiting puts threads in uninterruptible sleep of processes that are not sampled.

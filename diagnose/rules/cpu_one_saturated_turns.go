@@ -42,7 +42,7 @@ func turns(l *diagnose.Look, othersIdle func(int) bool) (all []hotThread) {
 			return use[c] >= threshold.OneFull && use[c] <= threshold.OneWide && othersIdle(c) &&
 				series.AtOrZero(waiting, c) < threshold.TurnsWait
 		})
-		if !ok || s.Share() < threshold.TurnsShare || !waitForOneAnother(l, pid, s.Mask) {
+		if !ok || s.Share() < threshold.TurnsShare || !waitForOneAnother(l, pid, n, s.Mask) {
 			continue
 		}
 		number, _ := strconv.Atoi(pid)
@@ -52,17 +52,34 @@ func turns(l *diagnose.Look, othersIdle func(int) bool) (all []hotThread) {
 	return all
 }
 
-// waitForOneAnother reports whether most threads of the process that sleep do so in futex(2).
-func waitForOneAnother(l *diagnose.Look, pid string, mask []bool) bool {
-	futex, all := 0.0, 0.0
-	for _, r := range l.Table(facts.ProcessSleepers).Where("pid", pid) {
-		n := series.Or(r.Part(mask), 0)
-		all += n
-		if strings.HasPrefix(r.Word("wchan"), "futex") {
-			futex += n
+// waitForOneAnother reports whether one of n threads runs at a time: at nearly each reading all of
+// them but one sleep, in futex(2). Of more threads than are sampled all may sleep.
+func waitForOneAnother(l *diagnose.Look, pid string, n int, mask []bool) bool {
+	t := l.Table(facts.ProcessSleepers)
+	futex, all := make([]float64, len(mask)), 0.0
+	for _, r := range t.Where("pid", pid) {
+		for c := range mask {
+			v := series.AtOrZero(r.Values, c)
+			if mask[c] && strings.HasPrefix(r.Word("wchan"), "futex") {
+				futex[c] += v
+			}
+			if mask[c] {
+				all += v
+			}
 		}
 	}
-	return futex > 0 && futex >= threshold.TurnsFutex*all
+	least := float64(min(n, threshold.TurnsSampled)) - 1
+	one, cells, sum := 0.0, 0.0, 0.0
+	for c := range mask {
+		if !mask[c] {
+			continue
+		}
+		cells, sum = cells+1, sum+futex[c]
+		if futex[c] > least-0.5 && (n > threshold.TurnsSampled || futex[c] < least+0.5) {
+			one++
+		}
+	}
+	return sum > 0 && sum >= threshold.TurnsFutex*all && one >= threshold.TurnsOne*cells
 }
 
 // sharedBy returns how many threads work, 0 if one of them uses most of a CPU.

@@ -82,7 +82,10 @@ const (
 	TurnsShare = 0.8
 	TurnsMost  = 0.8
 	TurnsLeast = 0.05
-	TurnsFutex = 0.6
+	TurnsFutex = 0.9
+	TurnsOne   = 0.75
+
+	TurnsSampled = 4 // threads, as process.sleepers has
 
 	OneTasks = 0.4
 )
@@ -103,8 +106,10 @@ func cpuOne() []Threshold {
 		edge("TurnsMost", TurnsMost, "CPUs", 0.77, 0.83,
 			"of one thread, from which it is the one that works"),
 		edge("TurnsLeast", TurnsLeast, "CPUs", 0.045, 0.055, "of a thread that takes part"),
-		edge("TurnsFutex", TurnsFutex, "share of the threads that sleep", 0.57, 0.63,
+		edge("TurnsFutex", TurnsFutex, "share of the threads that sleep", 0.87, 0.93,
 			"that wait for one another, in futex(2)"),
+		edge("TurnsOne", TurnsOne, "share of the readings", 0.65, 0.8,
+			"at which one of the threads does not sleep, and no more"),
 		edge("OneMost", OneMost, "share of what a CPU runs", 0.48, 0.52,
 			"from here on a program is named as the one that fills the CPU"),
 		edge("OneTasks", OneTasks, "share of a CPU", 0.39, 0.41,
