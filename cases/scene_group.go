@@ -24,12 +24,13 @@ func groupStories() []Story {
 			Name: "memory-high", Twin: "memory-high-roomy", Needs: needHigh,
 			Help: "a process in a control group with memory.high of 48 MiB reads a file of " +
 				"128 MiB over and over",
-			build: highScene(48 << 20),
+			build: highScene(48<<20, 0),
 		},
 		{
 			Name: "memory-high-roomy", Needs: needHigh,
-			Help:  "the same with memory.high of 400 MiB: after the first round it reads no disk",
-			build: highScene(400 << 20),
+			Help: "the same with memory.high of 400 MiB, and 30 MB/s: after the first round it " +
+				"reads no disk",
+			build: highScene(400<<20, 30e6),
 		},
 	}
 }
@@ -72,12 +73,14 @@ func nestedScene(limit int64) func(*Lab, *Scene, Options) {
 	}
 }
 
-func highScene(limit int64) func(*Lab, *Scene, Options) {
+// highScene has a process that reads a file at a rate in byte/s, 0: as fast as it goes.
+func highScene(limit int64, rate float64) func(*Lab, *Scene, Options) {
 	return func(l *Lab, sc *Scene, _ Options) {
 		g := l.Cgroup("memory", "app")
 		g.Set("memory.high", fmt.Sprint(limit))
 		sc.load(Program{Name: "reread", Act: "reread", Into: []*Cgroup{g}, Patient: true,
-			Args: []string{"-file", filepath.Join(l.dir, "reread.data"), "-threads", "8", "-rate", "30e6"}})
+			Args: []string{"-file", filepath.Join(l.dir, "reread.data"), "-threads", "8", "-rate",
+				fmt.Sprint(rate)}})
 		held := Range{What: "allocations above memory.high", Low: 5, High: 1e7, Unit: "1/s",
 			Read: keyed(filepath.Join(g.Path, "memory.events"), "high")}
 		sc.Truth = Truth{Never: []string{"memory-pressure", "disk-saturated"}}

@@ -52,8 +52,9 @@ func turns(l *diagnose.Look, othersIdle func(int) bool) (all []hotThread) {
 	return all
 }
 
-// waitForOneAnother reports whether one of n threads runs at a time: at nearly each reading all of
-// them but one sleep, in futex(2). Of more threads than are sampled all may sleep.
+// waitForOneAnother reports whether one of n threads runs at a time: at nearly each reading the
+// others sleep in futex(2), and not all of them do. One of several may just have woken. Of more
+// threads than are sampled all may sleep.
 func waitForOneAnother(l *diagnose.Look, pid string, n int, mask []bool) bool {
 	t := l.Table(facts.ProcessSleepers)
 	futex, all := make([]float64, len(mask)), 0.0
@@ -68,14 +69,18 @@ func waitForOneAnother(l *diagnose.Look, pid string, n int, mask []bool) bool {
 			}
 		}
 	}
-	least := float64(min(n, threshold.TurnsSampled)) - 1
+	most := float64(min(n, threshold.TurnsSampled)) - 1
+	least := most
+	if n > 2 {
+		least--
+	}
 	one, cells, sum := 0.0, 0.0, 0.0
 	for c := range mask {
 		if !mask[c] {
 			continue
 		}
 		cells, sum = cells+1, sum+futex[c]
-		if futex[c] > least-0.5 && (n > threshold.TurnsSampled || futex[c] < least+0.5) {
+		if futex[c] > least-0.5 && (n > threshold.TurnsSampled || futex[c] < most+0.5) {
 			one++
 		}
 	}

@@ -109,7 +109,7 @@ func cpuOne() []Threshold {
 		edge("TurnsFutex", TurnsFutex, "share of the threads that sleep", 0.87, 0.93,
 			"that wait for one another, in futex(2)"),
 		edge("TurnsOne", TurnsOne, "share of the readings", 0.65, 0.8,
-			"at which one of the threads does not sleep, and no more"),
+			"at which one of the threads does not sleep"),
 		edge("OneMost", OneMost, "share of what a CPU runs", 0.48, 0.52,
 			"from here on a program is named as the one that fills the CPU"),
 		edge("OneTasks", OneTasks, "share of a CPU", 0.39, 0.41,
