@@ -140,8 +140,8 @@ func (Processes) Stats() []measure.Stat {
 				"holder sleeps; empty: it runs, or is not known"))),
 		level("process.sleepers", measure.Count, "sampled threads that sleep at the moment of "+
 			"the reading: of processes with more than 2,000 voluntary switches per second or "+
-			"whose threads use one CPU together (four of those that work), and those in uninterruptible sleep (D) that ran "+
-			"within the interval",
+			"whose threads use one CPU together (four of those that work), and those in "+
+			"uninterruptible sleep (D) that ran within the interval",
 			with(word("wchan", "kernel function (/proc/PID/wchan)"))),
 		level("process.pipe.waiters", measure.Count, "threads that wait at the moment of the "+
 			"reading until somebody reads the pipe, FIFO or AF_UNIX socket that they write to",
