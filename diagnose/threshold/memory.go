@@ -72,7 +72,7 @@ const (
 	GrowSoon   = 600.0
 	GrowUrgent = 120.0
 	GrowPart   = 0.5
-	GrowKernel = 256 << 20
+	GrowKernel = 268435456.0
 )
 
 func growing() []Threshold {
