@@ -52,6 +52,9 @@ func turns(l *diagnose.Look, othersIdle func(int) bool) (all []hotThread) {
 	return all
 }
 
+// turnsSampled is how many threads of such a process process.sleepers has at most.
+const turnsSampled = 4
+
 // waitForOneAnother reports whether one of n threads runs at a time: at nearly each reading the
 // others sleep in futex(2), and not all of them do. One of several may just have woken. Of more
 // threads than are sampled all may sleep.
@@ -69,7 +72,7 @@ func waitForOneAnother(l *diagnose.Look, pid string, n int, mask []bool) bool {
 			}
 		}
 	}
-	most := float64(min(n, threshold.TurnsSampled)) - 1
+	most := float64(min(n, turnsSampled)) - 1
 	least := most
 	if n > 2 {
 		least--
@@ -80,7 +83,7 @@ func waitForOneAnother(l *diagnose.Look, pid string, n int, mask []bool) bool {
 			continue
 		}
 		cells, sum = cells+1, sum+futex[c]
-		if futex[c] > least-0.5 && (n > threshold.TurnsSampled || futex[c] < most+0.5) {
+		if futex[c] > least-0.5 && (n > turnsSampled || futex[c] < most+0.5) {
 			one++
 		}
 	}

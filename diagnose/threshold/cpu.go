@@ -85,8 +85,6 @@ const (
 	TurnsFutex = 0.9
 	TurnsOne   = 0.75
 
-	TurnsSampled = 4 // threads, as process.sleepers has
-
 	OneTasks = 0.4
 )
 
