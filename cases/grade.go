@@ -25,6 +25,7 @@ type Grade struct {
 	Notes        []string
 	Limited      bool // programs outside the lab used much of the CPUs
 	Void         bool // the scene was not as it should be: the diagnosis proves nothing
+	Crowded      bool // another scene was played beside it
 	// Disturbed is why a wrong diagnosis may not be its fault; "": it is.
 	Disturbed string
 }
@@ -92,6 +93,7 @@ func (how Grading) observe(ctx context.Context, sc *Scene) Grade {
 	limited := used.limited()
 	g := judge(sc.Truth, r, sc.Lab.Run(), limited, m.beside...)
 	g.Seconds, g.Others, g.Limited = seconds, used.others(), limited
+	g.Crowded = len(m.beside) > 0
 	for _, f := range r.Findings {
 		g.Notes = append(g.Notes, "said: "+f.String())
 	}
@@ -183,8 +185,7 @@ func watchCPUs(l *Lab) func() cpuUse {
 // judge holds a diagnosis against the truth. run is the name of the scene's run: somebody may play
 // a story in another at the same time, and what is said of that one is let pass. limited says that
 // others took a good part of the CPUs meanwhile: what is said of CPUs is true then, whoever is
-// named.
-// elsewhere lists processes of other runs.
+// named. elsewhere lists the processes of other runs.
 func judge(truth Truth, r report, run string, limited bool, elsewhere ...int) (g Grade) {
 	foreign := func(f finding) bool {
 		other := slices.Contains(elsewhere, f.Culprit.PID)

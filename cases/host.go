@@ -196,13 +196,19 @@ func (l *Lab) Cgroup(controller, name string) *Cgroup {
 		return g
 	}
 	g.Path, g.V2 = root+g.Name, v2
-	if v2 { // already so on most machines: systemd enables both for its slices
-		l.fail(enableController(root, controller))
+	g.make(root, controller)
+	return g
+}
+
+// make makes the group below parent, where version 2 has to enable the controller: on most machines
+// it is, because systemd does it for its slices.
+func (g *Cgroup) make(parent, controller string) {
+	if g.V2 {
+		g.lab.fail(enableController(parent, controller))
 	}
 	if err := os.Mkdir(g.Path, 0o755); err != nil {
-		l.fail(fmt.Errorf("make cgroup: %w", err))
+		g.lab.fail(fmt.Errorf("make cgroup: %w", err))
 	}
-	return g
 }
 
 // Child makes a group below this one.
@@ -212,12 +218,7 @@ func (g *Cgroup) Child(controller, name string) *Cgroup {
 	if g.lab.err != nil {
 		return c
 	}
-	if g.V2 {
-		g.lab.fail(enableController(g.Path, controller))
-	}
-	if err := os.Mkdir(c.Path, 0o755); err != nil {
-		g.lab.fail(fmt.Errorf("make cgroup: %w", err))
-	}
+	c.make(g.Path, controller)
 	return c
 }
 

@@ -71,11 +71,10 @@ CULPRIT_BIN=$PWD/%s exec ./stories -test.v -test.timeout 0 -test.parallel 1 -tes
 		stories, script)
 	out, err := run.CombinedOutput()
 	results, failed := testResults(out)
-	t.Logf("%s", out)
 	if failed != "" {
 		t.Error(failed)
 	} else if err != nil {
-		t.Error(err)
+		t.Errorf("%v\n%s", err, out)
 	}
 	for _, name := range play {
 		if got := results["TestStories/"+name]; got != "PASS" {

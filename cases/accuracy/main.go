@@ -207,9 +207,11 @@ func play(ctx context.Context, m mode, program string) (r Run, needs string, err
 	}
 	r.Rank, r.Severe, r.True, r.Wrong = g.Rank, g.Severe, g.True, g.Wrong
 	r.Seconds, r.Others, r.Loaded = rounded(g.Seconds), rounded(g.Others), g.Limited
-	if g.Void {
-		r.Void = strings.Join(g.Wrong, "; ")
-		r.Wrong = nil
+	if g.Void || g.Crowded {
+		r.Void, r.Wrong = strings.Join(g.Wrong, "; "), nil
+	}
+	if g.Crowded {
+		r.Void = "another scene of the lab was played beside it"
 	}
 	return r, "", nil
 }

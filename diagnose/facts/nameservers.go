@@ -1,6 +1,7 @@
 package facts
 
 import (
+	"cmp"
 	"net/netip"
 	"slices"
 	"strings"
@@ -77,13 +78,13 @@ func NameServers(l *diagnose.Look) []*NameServer {
 		}
 	}
 	slices.SortStableFunc(all, func(a, b *NameServer) int {
-		switch {
-		case a.IsLocal() != b.IsLocal() && b.IsLocal():
-			return -1
-		case a.IsLocal() != b.IsLocal():
+		if a.IsLocal() != b.IsLocal() {
+			if b.IsLocal() {
+				return -1
+			}
 			return 1
 		}
-		return strings.Compare(a.Address, b.Address)
+		return cmp.Or(strings.Compare(a.Address, b.Address), strings.Compare(a.NetNS, b.NetNS))
 	})
 	return all
 }

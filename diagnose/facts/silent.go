@@ -8,12 +8,6 @@ type SilentPeer struct {
 	Ports       []string // of the peer, one per connection
 }
 
-// FailingConnects is the subject of a finding about attempts to connect that fail.
-type FailingConnects struct {
-	Address, Port string
-	TimedOut      bool // nothing answers most of them
-}
-
 // OnlyPort reports whether all connections are to one port.
 func (s SilentPeer) OnlyPort(port string) bool {
 	return !slices.ContainsFunc(s.Ports, func(p string) bool { return p != port })

@@ -13,6 +13,12 @@ type FunctionSubject struct {
 	Entry              Entry
 }
 
+// FailingConnects is the subject of a finding about attempts to connect that fail.
+type FailingConnects struct {
+	Address, Port string
+	TimedOut      bool // nothing answers most of them
+}
+
 // SubjectFunction returns the function that a finding is about; an empty one when it is about none.
 func SubjectFunction(f *diagnose.Finding) *FunctionSubject {
 	if on, ok := f.Subject.(*FunctionSubject); ok {

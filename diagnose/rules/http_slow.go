@@ -196,8 +196,8 @@ func accuseHTTP(l *diagnose.Look, s *facts.HTTPServer, p diagnose.Period,
 	f.AddEvidence(requests, p, s.Query(requests), t.Part(s.Requests, p.Mask), requests.Unit,
 		"requests: "+phrase.Count(t.Part(s.Requests, p.Mask))+" per second")
 	addRoundTrip(l, f, s, p)
-	f.Verify = fmt.Sprintf("culprit stat 'http.answer.latency by side,peer,status where port = %s'",
-		phrase.Clean(s.Port))
+	f.Verify = "culprit stat " + phrase.Shell(l.Table(facts.HTTPLatency).QueryOf(
+		[]string{"side", "peer", "status"}, "netns", s.NetNS, "port", s.Port))
 	return f
 }
 

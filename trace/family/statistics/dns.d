@@ -2,8 +2,9 @@
  * Lookups of names by UDP, as programs send them to port 53 and get their answers. Only the header
  * of a message is read, not the name. The time is from a query to its answer, as the program sees
  * it; an answer that comes when nobody has asked does not count. A call with several messages
- * (sendmmsg, recvmmsg) counts up to two queries and one answer. Lookups by TCP, TLS or HTTPS, and
- * calls by io_uring, are not seen.
+ * (sendmmsg, recvmmsg) counts up to two queries and one answer. Queries without an answer yet are
+ * kept in 4,096 places; where two have the same place, the answer to the older one does not count.
+ * Lookups by TCP, TLS or HTTPS, and calls by io_uring, are not seen.
  *
  * statistic dns.query.count delta event by netns server process pid: queries that programs sent to
  *     port 53 by UDP (syscalls:sys_enter_sendto, sys_enter_write and similar)
