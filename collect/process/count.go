@@ -7,7 +7,8 @@ import (
 
 // look updates p.
 func (r *processReading) look(p *process, out *collect.Out) {
-	if p.ran = p.ran && p.head != nil; !p.ran { // the read of one that ran may hang
+	p.missed = p.ran && p.head == nil // the read may hang
+	if p.ran = p.ran && !p.missed; !p.ran {
 		return
 	}
 	p.ran = r.readStat(p)

@@ -3,6 +3,7 @@ package process
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"slices"
 	"strings"
 	"testing"
@@ -83,4 +84,58 @@ func TestProcessThatHangsInExecve(t *testing.T) {
 		p := of(pid)
 		return p.held == nil && p.comm == "sleep" && len(r.heads.held) == 0
 	})
+}
+
+// TestProcessThatSleepsAfterItHung: what a process did while its files could not be read is counted
+// when they can, although it does not run any more.
+func TestProcessThatSleepsAfterItHung(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		change func(*processReading)
+	}{
+		{"taskstats", func(*processReading) {}},
+		{"files", func(r *processReading) { r.taskstats = nil }},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			c := exec.Command("sh", "-c",
+				"read go; i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done; exec sleep 1000")
+			in, err := c.StdinPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := c.Start(); err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = c.Process.Kill(); _ = c.Wait() })
+			k := collecttest.OpenTicker(t, Processes{}, &collect.Env{}, "process.cpu")
+			r := k.Reading.(*processReading)
+			tt.change(r)
+			k.Read()
+			k.Read()
+			if _, err := in.Write([]byte("\n")); err != nil {
+				t.Fatal(err)
+			}
+			proctest.WaitUntil(t, "it sleeps", func() bool {
+				b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", c.Process.Pid))
+				return strings.Contains(string(b), "(sleep) S")
+			})
+			hangs := &headReader{done: make(chan struct{})}
+			for _, p := range r.procs {
+				if int(p.pid) == c.Process.Pid {
+					p.held = hangs
+				}
+			}
+			row := fmt.Sprintf("process.cpu %d,sleep,usr", c.Process.Pid)
+			if rows := k.Rows(); rows[row] != 0 {
+				t.Errorf("%v while its files cannot be read", rows[row])
+			}
+			close(hangs.done)
+			if rows := k.Rows(); rows[row] < float64(20*time.Millisecond) {
+				t.Errorf("%s is %v after its files can be read", row, rows[row])
+			}
+			if rows := k.Rows(); rows[row] != 0 {
+				t.Errorf("%s is %v after it was counted", row, rows[row])
+			}
+		})
+	}
 }

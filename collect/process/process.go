@@ -263,6 +263,7 @@ type process struct {
 	pid     int32
 	known   bool // read before: there is something to compare with
 	ran     bool // ran within this interval, or is new: delta is set
+	missed  bool // ran, and its stat line could not be read: it is due although it may sleep now
 	dead    bool // found to have ended
 	split   bool // has, or had, several threads, which are followed one by one
 	clock   cpuClock
@@ -355,7 +356,7 @@ func (r *processReading) Read(out *collect.Out) error {
 		if r.taskstats == nil {
 			r.pulseByFiles(p)
 		}
-		if p.ran = p.ran || !p.known; p.ran {
+		if p.ran = p.ran || !p.known || p.missed; p.ran {
 			r.askHead(p, true)
 		}
 	}

@@ -18,7 +18,7 @@ func (r *processReading) pulseByTaskstats() error {
 	}
 	for _, p := range r.procs {
 		if r.walk.on() {
-			if p.ran || p.unsure || !p.known {
+			if p.ran || p.unsure || !p.known || p.missed {
 				r.asked, r.pids = append(r.asked, p), append(r.pids, p.pid)
 			}
 			continue
@@ -30,7 +30,7 @@ func (r *processReading) pulseByTaskstats() error {
 			}
 			b, err := r.read(p, "schedstat", &p.pulse, true)
 			now, ok := parseSched(b)
-			if err == nil && ok && now == p.schedPulse {
+			if err == nil && ok && now == p.schedPulse && !p.missed {
 				continue
 			}
 			p.ran = true

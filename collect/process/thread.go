@@ -90,7 +90,7 @@ func (r *processReading) readThreadPulse(p *process, t *thread) {
 	now, ok := parseSched(b)
 	switch {
 	case err == nil && ok && now.run >= t.last.run:
-		t.ran = t.ran || now != t.now
+		t.ran = t.ran || now != t.now || p.missed
 		t.now = now
 	// its place was taken by the thread that called execve, or its id was reused
 	case err == nil && ok:

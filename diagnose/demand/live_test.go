@@ -215,7 +215,8 @@ func compete(t *testing.T, leave, others []player) {
 			tasks = append(tasks, r.Likely)
 			measured += without[i][0]
 		}
-		all.Likely, all.Most = Expected(1, 0, tasks), math.Min(1, all.Most)
+		all.Likely = Expected(1, 0, tasks)
+		all.Least, all.Most = math.Min(1, all.Least), math.Min(1, all.Most) // of one CPU
 		t.Logf("with %.3f: least %.3f, likely %.3f, most %.3f; measured %.3f", with[len(more):],
 			all.Least, all.Likely, all.Most, measured)
 		if measured < all.Least-tolerance || measured > all.Most+tolerance {
