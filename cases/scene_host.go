@@ -396,7 +396,7 @@ func limitStories() []Story {
 		},
 		{
 			Name:  "memory-roomy",
-			Help:  "the same in a cgroup of 1 GiB, and 50 MB/s: after the first round it reads no disk",
+			Help:  "the same in a cgroup of 1 GiB, and 50 MB/s: it reads the disk in the first round only",
 			Needs: needController("memory"),
 			build: reread(
 				1<<30, 50e6, Truth{Never: []string{"memory-pressure", "disk-saturated"}},

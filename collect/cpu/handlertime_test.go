@@ -30,7 +30,7 @@ func timesTick(t *testing.T, more ...string) *collecttest.Ticker {
 		}
 		t.Skip("needs: cap:CAP_BPF:", r.times.why)
 	}
-	if r.times.coming != nil { // nil: this reading has it
+	if r.times.coming != nil { // nil: the reading above has received it
 		r.times.devices, r.times.coming = <-r.times.coming, nil
 	}
 	if r.times.devices == nil {

@@ -91,14 +91,20 @@ func TestProcessThatHangsInExecve(t *testing.T) {
 func TestProcessThatSleepsAfterItHung(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
+		how    Processes
 		change func(*processReading)
 	}{
-		{"taskstats", func(*processReading) {}},
-		{"files", func(r *processReading) { r.taskstats = nil }},
+		{"taskstats", Processes{}, func(*processReading) {}},
+		{"files", Processes{}, func(r *processReading) { r.taskstats = nil }},
+		{"walk", Processes{walk: true}, func(r *processReading) {
+			if r.walk != nil { // nil: without BPF
+				r.walk.wait()
+			}
+		}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			c := exec.Command("sh", "-c",
-				"read go; i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done; exec sleep 1000")
+				"read go; i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done; exec sleep 100")
 			in, err := c.StdinPipe()
 			if err != nil {
 				t.Fatal(err)
@@ -107,7 +113,7 @@ func TestProcessThatSleepsAfterItHung(t *testing.T) {
 				t.Fatal(err)
 			}
 			t.Cleanup(func() { _ = c.Process.Kill(); _ = c.Wait() })
-			k := collecttest.OpenTicker(t, Processes{}, &collect.Env{}, "process.cpu")
+			k := collecttest.OpenTicker(t, tt.how, &collect.Env{}, "process.cpu")
 			r := k.Reading.(*processReading)
 			tt.change(r)
 			k.Read()

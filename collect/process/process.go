@@ -263,7 +263,7 @@ type process struct {
 	pid     int32
 	known   bool // read before: there is something to compare with
 	ran     bool // ran within this interval, or is new: delta is set
-	missed  bool // ran, and its stat line could not be read: it is due although it may sleep now
+	missed  bool // ran, and its stat line could not be read: read again even if it sleeps now
 	dead    bool // found to have ended
 	split   bool // has, or had, several threads, which are followed one by one
 	clock   cpuClock
